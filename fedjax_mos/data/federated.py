@@ -1,0 +1,87 @@
+"""The CSR layout: one flat store, one list of positions, one slice per client.
+
+Memory is O(examples + clients) however unequal the clients are, and clients may share
+examples.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_mos.data.partition import Partition
+from fedjax_mos.types import Batch, ClientView, FederatedData
+
+
+def federate(
+    x: ArrayLike, y: ArrayLike, partition: Partition | None = None
+) -> FederatedData:
+    """Examples `x`, `y` as clients see them; without a partition, as one client.
+
+    The store keeps the dtype of `x`: bytes stay bytes and are normalised per batch.
+
+    >>> from fedjax_mos.data import partition
+    >>> y = np.arange(12) % 3
+    >>> data = federate(np.zeros((12, 4), np.float32), y, partition.iid(y, 5, seed=0))
+    >>> data.size.tolist(), data.largest
+    ([3, 3, 2, 2, 2], 3)
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    if len(x) != len(y):
+        raise ValueError(
+            f"x and y must have one row per example: x has {len(x)} rows, y {len(y)}"
+        )
+    if np.issubdtype(x.dtype, np.floating) and not np.isfinite(x).all():
+        bad = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
+        raise ValueError(f"x must be finite: example {bad} has a NaN or infinite value")
+    if partition is None:
+        partition = Partition(np.arange(len(x)), np.array([len(x)]))
+    order, size = np.asarray(partition.order), np.asarray(partition.size)
+    if (size < 1).any():
+        raise ValueError(
+            f"every client needs at least one example: client {int(np.argmin(size))} "
+            "has none"
+        )
+    if size.sum() != len(order):
+        raise ValueError(
+            f"partition.size must sum to the length of partition.order: "
+            f"{size.sum()} != {len(order)}"
+        )
+    if len(order) and not (0 <= order.min() and order.max() < len(x)):
+        raise ValueError(
+            f"partition.order must lie in [0, {len(x) - 1}]: "
+            f"it spans [{order.min()}, {order.max()}]"
+        )
+    if len(order) >= 2**31:
+        raise ValueError(
+            f"at most 2**31 - 1 examples over all clients: got {len(order)}"
+        )
+    offset = np.cumsum(size) - size
+    return FederatedData(
+        jnp.asarray(x),
+        jnp.asarray(y),
+        jnp.asarray(order, jnp.int32),
+        jnp.asarray(offset, jnp.int32),
+        jnp.asarray(size, jnp.int32),
+        largest=int(size.max()),
+    )
+
+
+def views(data: FederatedData, ids: jax.Array) -> ClientView:
+    """The views of clients `ids`, stacked."""
+    size = data.size[ids]
+    return ClientView(
+        data.x,
+        data.y,
+        data.order,
+        data.offset[ids],
+        size,
+        size / data.order.shape[0],
+        largest=data.largest,
+    )
+
+
+def take(x: jax.Array, y: jax.Array, rows: jax.Array, dtype: jnp.dtype) -> Batch:
+    """The examples at `rows` of the store; a negative row is padding."""
+    index = jnp.maximum(rows, 0)
+    return Batch(x[index], y[index], (rows >= 0).astype(dtype))

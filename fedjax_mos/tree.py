@@ -1,0 +1,39 @@
+"""Tree operations that `optax.tree` does not have."""
+
+from functools import reduce
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_mos.types import PyTree
+
+
+def gather(tree: PyTree, ids: jax.Array) -> PyTree:
+    """Rows `ids` of every leaf."""
+    return jax.tree.map(lambda leaf: leaf[ids], tree)
+
+
+def scatter(tree: PyTree, ids: jax.Array, rows: PyTree) -> PyTree:
+    """`tree` with rows `ids` replaced; ids out of range are dropped."""
+    return jax.tree.map(
+        lambda leaf, new: leaf.at[ids].set(new, mode="drop"), tree, rows
+    )
+
+
+def select(condition: jax.Array, if_true: PyTree, if_false: PyTree) -> PyTree:
+    """`if_true` where the scalar `condition` holds, else `if_false`."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), if_true, if_false)
+
+
+def tile(tree: PyTree, count: int) -> PyTree:
+    """`count` copies of every leaf along a new leading axis."""
+    return jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (count, *jnp.shape(leaf))), tree
+    )
+
+
+def float_dtype(tree: PyTree) -> jnp.dtype:
+    """The floating dtype that the leaves promote to."""
+    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(tree)]
+    floats = [d for d in dtypes if jnp.issubdtype(d, jnp.floating)]
+    return reduce(jnp.promote_types, floats) if floats else jnp.zeros(()).dtype
