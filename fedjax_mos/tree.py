@@ -20,11 +20,6 @@ def scatter(tree: PyTree, ids: jax.Array, rows: PyTree) -> PyTree:
     )
 
 
-def select(condition: jax.Array, if_true: PyTree, if_false: PyTree) -> PyTree:
-    """`if_true` where the scalar `condition` holds, else `if_false`."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), if_true, if_false)
-
-
 def tile(tree: PyTree, count: int) -> PyTree:
     """`count` copies of every leaf along a new leading axis."""
     return jax.tree.map(

@@ -33,11 +33,11 @@ ChannelState = Any
 
 
 class Batch(NamedTuple):
-    """Rows of examples; a row whose mask is 0 is padding and must not count."""
+    """Rows of examples; a row whose mask is False is padding and must not count."""
 
     x: jax.Array  # [B, ...]
     y: jax.Array  # [B]
-    mask: jax.Array  # [B] float, 0 or 1
+    mask: jax.Array  # [B] bool
 
 
 @jax.tree_util.register_dataclass
@@ -90,7 +90,7 @@ class Step(NamedTuple):
 
 class Loss(Protocol):
     def __call__(self, params: Params, batch: Batch, key: Key) -> jax.Array:
-        """Mean loss over the rows of `batch` whose mask is 1."""
+        """Mean loss over the rows of `batch` whose mask is True."""
         ...
 
 
@@ -261,17 +261,34 @@ class RoundInfo(NamedTuple):
     cohort: Cohort
 
 
+class Shared(NamedTuple):
+    """What all clients of an exchange are given alike."""
+
+    hp: Hp  # the numbers of this round
+    wire: Wire  # the broadcast
+    k_local: Key
+    k_wires: Key
+
+
 class OneClient(Protocol):
     def __call__(
-        self, row: Row, view: ClientView, client: jax.Array
+        self, shared: Shared, row: Row, view: ClientView, client: jax.Array
     ) -> tuple[Up, Row, PyTree]:
-        """One client's whole exchange: message, new row, per-slot information."""
+        """One client's whole exchange: message, new row, per-slot information.
+
+        It closes over no array: a backend may move it to another device.
+        """
         ...
 
 
 class MapClients(Protocol):
     def __call__(
-        self, one_client: OneClient, rows: Row, view: ClientView, cohort: Cohort
+        self,
+        one_client: OneClient,
+        shared: Shared,
+        rows: Row,
+        view: ClientView,
+        cohort: Cohort,
     ) -> tuple[tuple[Up, Up], Row, PyTree]:
         """Run all slots: ((weighted mean, live sum), rows, per-slot information)."""
         ...

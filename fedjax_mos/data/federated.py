@@ -81,7 +81,7 @@ def views(data: FederatedData, ids: jax.Array) -> ClientView:
     )
 
 
-def take(x: jax.Array, y: jax.Array, rows: jax.Array, dtype: jnp.dtype) -> Batch:
+def take(store: FederatedData | ClientView, rows: jax.Array) -> Batch:
     """The examples at `rows` of the store; a negative row is padding."""
     index = jnp.maximum(rows, 0)
-    return Batch(x[index], y[index], (rows >= 0).astype(dtype))
+    return Batch(store.x[index], store.y[index], rows >= 0)

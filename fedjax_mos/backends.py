@@ -1,0 +1,196 @@
+"""How clients are laid out: the only file that knows they are a batch axis.
+
+Every backend maps one client's work over the slots of a cohort and reduces the messages
+to a weighted mean and a live sum. Results do not depend on the layout.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from fedjax_mos import tree
+from fedjax_mos.types import (
+    Backend,
+    ClientView,
+    Cohort,
+    OneClient,
+    PyTree,
+    Row,
+    Shared,
+)
+
+
+def vmapped() -> Backend:
+    """All slots at once."""
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Any:
+        axes = _per_view(view, None, 0)
+        mapped = jax.vmap(fn, (None, 0, axes, 0))
+        up, rows, info = mapped(shared, rows, view, cohort.ids)
+        return _reduce(up, cohort), rows, info
+
+    return Backend(run, place=lambda args: args, traced=True)
+
+
+def chunked(chunk: int, *, remat: bool = False) -> Backend:
+    """`chunk` slots at a time, so that memory does not grow with the cohort.
+
+    `remat` recomputes a client's work in the backward pass of a hypergradient instead of
+    keeping its activations.
+    """
+    if chunk < 1:
+        raise ValueError(f"chunk must be at least 1: got {chunk}")
+    # One slot goes without vmap: its inactive local steps are then really skipped.
+    inner = _single if chunk == 1 else vmapped().map
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Any:
+        slots = cohort.ids.shape[0]
+        fn = jax.checkpoint(fn) if remat else fn
+        own = (rows, _own(view), cohort)
+        blocks = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]), _pad(own, chunk)
+        )
+
+        def block(total: PyTree, xs: tuple) -> tuple[PyTree, PyTree]:
+            rows, own, cohort = xs
+            part, rows, info = inner(fn, shared, rows, _with_own(view, own), cohort)
+            return optax.tree.add(total, part), (rows, info)
+
+        up = jax.eval_shape(fn, shared, *_slot_zero(rows, view, cohort))[0]
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (up, up))
+        total, out = jax.lax.scan(block, zeros, blocks)
+        rows, info = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:slots], out
+        )
+        return total, rows, info
+
+    return Backend(run, place=lambda args: args, traced=True)
+
+
+def sharded(
+    mesh: Mesh | None = None, inner: Backend | None = None, axis: str = "clients"
+) -> Backend:
+    """Slots split over the devices of `mesh` (default: all), `inner` on each of them."""
+    inner = vmapped() if inner is None else inner
+    if mesh is None:
+        auto = (jax.sharding.AxisType.Auto,)
+        mesh = jax.make_mesh((len(jax.devices()),), (axis,), axis_types=auto)
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Any:
+        slots = cohort.ids.shape[0]
+        rows, own, cohort = _pad((rows, _own(view), cohort), mesh.shape[axis])
+
+        def local(shared: Shared, rows: Row, view: ClientView, cohort: Cohort) -> Any:
+            total, rows, info = inner.map(fn, shared, rows, view, cohort)
+            return jax.lax.psum(total, axis), rows, info
+
+        total, rows, info = jax.shard_map(
+            local,
+            mesh=mesh,
+            in_specs=(P(), P(axis), _per_view(view, P(), P(axis)), P(axis)),
+            out_specs=(P(), P(axis), P(axis)),
+            check_vma=False,
+        )(shared, rows, _with_own(view, own), cohort)
+        rows, info = jax.tree.map(lambda leaf: leaf[:slots], (rows, info))
+        return total, rows, info
+
+    def place(args: PyTree) -> PyTree:
+        return jax.device_put(args, NamedSharding(mesh, P()))
+
+    return Backend(run, place, traced=True)
+
+
+def debug() -> Backend:
+    """One client after another in plain Python, nothing compiled.
+
+    Prints and breakpoints work in client code; an exception names the client and the
+    shapes it was given.
+    """
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Any:
+        if isinstance(cohort.ids, jax.core.Tracer):
+            raise ValueError("the debug backend runs one simulation at a time, unjitted")
+        outs = []
+        for slot, client in enumerate(cohort.ids.tolist()):
+            one = (tree.gather(rows, slot), _with_own(view, tree.gather(_own(view), slot)))
+            try:
+                with jax.disable_jit():
+                    outs.append(fn(shared, *one, cohort.ids[slot]))
+            except Exception as error:
+                shapes = jax.tree.map(jnp.shape, one)
+                error.add_note(f"in client {client} (slot {slot}), given {shapes}")
+                raise
+        up, rows, info = jax.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
+        return _reduce(up, cohort), rows, info
+
+    return Backend(run, place=lambda args: args, traced=False)
+
+
+def _single(
+    fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+) -> Any:
+    """A block of one slot."""
+    out = fn(shared, *_slot_zero(rows, view, cohort))
+    up, rows, info = jax.tree.map(lambda leaf: leaf[None], out)
+    return _reduce(up, cohort), rows, info
+
+
+def _reduce(up: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree]:
+    """Weighted mean and live sum of the messages; dead slots never enter arithmetic."""
+
+    def live(leaf: jax.Array) -> jax.Array:
+        mask = cohort.mask.reshape(-1, *[1] * (leaf.ndim - 1))
+        return jnp.where(mask, leaf, 0)  # 0 * NaN is NaN, so before any product
+
+    def mean(leaf: jax.Array) -> jax.Array:
+        return jnp.tensordot(cohort.weights.astype(leaf.dtype), live(leaf), axes=1)
+
+    return jax.tree.map(mean, up), jax.tree.map(lambda leaf: live(leaf).sum(0), up)
+
+
+def _pad(slots: tuple, multiple: int) -> tuple:
+    """Add dead slots, copies of the last one, up to a multiple."""
+    *others, cohort = slots
+    have = cohort.ids.shape[0]
+    if have % multiple == 0:
+        return slots
+    index = jnp.arange(-(-have // multiple) * multiple)
+    *others, cohort = tree.gather(slots, jnp.minimum(index, have - 1))
+    mask = cohort.mask & (index < have)
+    return (*others, Cohort(cohort.ids, cohort.weights, mask))
+
+
+def _own(view: ClientView) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The parts of a view that have a slot axis."""
+    return view.offset, view.size, view.share
+
+
+def _with_own(view: ClientView, own: tuple) -> ClientView:
+    offset, size, share = own
+    return dataclasses.replace(view, offset=offset, size=size, share=share)
+
+
+def _per_view(view: ClientView, shared: Any, own: Any) -> Any:
+    """A view-shaped tree of axes or shardings."""
+    one = dataclasses.replace(view, x=shared, y=shared, order=shared)
+    return _with_own(one, (own, own, own))
+
+
+def _slot_zero(rows: Row, view: ClientView, cohort: Cohort) -> tuple:
+    own = _with_own(view, tree.gather(_own(view), 0))
+    return tree.gather(rows, 0), own, cohort.ids[0]
+
+

@@ -1,0 +1,80 @@
+"""Means of per-example metrics over a store, for all examples or per client."""
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_mos import tree
+from fedjax_mos.data.federated import take
+from fedjax_mos.types import Batch, FederatedData, Metrics, Params, PyTree
+
+PerExample = Callable[[Params, Batch], Metrics]
+Stores = Mapping[str, FederatedData]
+
+
+def evaluator(
+    metrics: PerExample, batch_size: int = 1000
+) -> Callable[[Params, Stores], Metrics]:
+    """A pure function `(params, stores) -> {"store_metric": mean}`.
+
+    The mean runs over all examples that the clients of a store own; since p_i is a share
+    of examples, that is sum_i p_i (mean of client i).
+    """
+
+    def evaluate(params: Params, stores: Stores) -> Metrics:
+        out = {}
+        for name, data in stores.items():
+            total = _scan(metrics, params, data, batch_size, lambda m, _: m.sum())
+            for metric, value in total.items():
+                out[f"{name}_{metric}"] = value / data.order.shape[0]
+        return out
+
+    return evaluate
+
+
+def per_client(
+    metrics: PerExample, batch_size: int = 1000
+) -> Callable[[Params, FederatedData], Metrics]:
+    """A pure function `(params, data) -> {metric: [N]}` of means per client."""
+
+    def evaluate(params: Params, data: FederatedData) -> Metrics:
+        n = data.size.shape[0]
+
+        def by_client(values: jax.Array, position: jax.Array) -> jax.Array:
+            owner = jnp.searchsorted(data.offset, position, side="right") - 1
+            return jnp.zeros(n, values.dtype).at[owner].add(values)
+
+        total = _scan(metrics, params, data, batch_size, by_client)
+        return {name: value / data.size for name, value in total.items()}
+
+    return evaluate
+
+
+def _scan(
+    metrics: PerExample,
+    params: Params,
+    data: FederatedData,
+    batch_size: int,
+    reduce: Callable[[jax.Array, jax.Array], jax.Array],
+) -> PyTree:
+    """Sum of `reduce(values, positions)` over blocks; padding counts as zero."""
+    total = data.order.shape[0]
+    width = min(batch_size, total)
+    positions = jnp.arange(-(-total // width) * width).reshape(-1, width)
+    dtype = tree.float_dtype(params)
+
+    def block(position: jax.Array) -> Metrics:
+        index = jnp.minimum(position, total - 1)
+        batch = take(data, jnp.where(position < total, data.order[index], -1))
+        return {
+            name: reduce(jnp.where(batch.mask, v.astype(dtype), 0), index)
+            for name, v in metrics(params, batch).items()
+        }
+
+    def add(carry: Metrics, position: jax.Array) -> tuple[Metrics, None]:
+        return jax.tree.map(jnp.add, carry, block(position)), None
+
+    shapes = jax.eval_shape(block, positions[0])
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.scan(add, zeros, positions)[0]

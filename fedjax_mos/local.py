@@ -1,0 +1,211 @@
+"""One client's local work: plans of minibatches, gradients and steps.
+
+Every algorithm draws its plan from the same key, so methods that are compared under
+one seed see the same batches.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos.data.federated import take
+from fedjax_mos.types import (
+    Batch,
+    ClientView,
+    Key,
+    LocalWork,
+    Loss,
+    MakePlan,
+    Params,
+    Plan,
+    PyTree,
+    Scalar,
+    Step,
+)
+
+# Purposes, folded into a client's key.
+PLAN, LARGE_BATCH, FULL_GRADIENT = range(3)
+_AUGMENT = 0x41  # folded into a step's key, which dropout uses as it is
+
+
+def shuffled(view: ClientView, key: Key) -> jax.Array:
+    """The client's rows in random order, then -1 up to the largest client's size."""
+    position = jnp.arange(view.largest)
+    draws = jnp.where(
+        position < view.size, jax.random.uniform(key, (view.largest,)), jnp.inf
+    )
+    rows = view.order[view.offset + jnp.argsort(draws)]
+    return jnp.where(position < view.size, rows, -1)
+
+
+def with_replacement(steps: int, batch_size: int) -> MakePlan:
+    """`steps` minibatches of `batch_size` examples, each drawn independently."""
+    _check_positive(steps=steps, batch_size=batch_size)
+
+    def plan(view: ClientView, key: Key) -> Plan:
+        k_rows, k_steps = jax.random.split(key)
+        draws = jax.random.randint(k_rows, (steps, batch_size), 0, view.size)
+        return Plan(
+            rows=view.order[view.offset + draws],
+            active=None,
+            epoch=jnp.zeros(steps, jnp.int32),
+            keys=jax.random.split(k_steps, steps),
+        )
+
+    return plan
+
+
+def epochs(epochs: int, batch_size: int) -> MakePlan:
+    """Each example exactly `epochs` times, reshuffled; short last batches are kept.
+
+    A client of n examples takes epochs * ceil(n / batch_size) active steps.
+    """
+    _check_positive(epochs=epochs, batch_size=batch_size)
+
+    def plan(view: ClientView, key: Key) -> Plan:
+        k_rows, k_steps = jax.random.split(key)
+        per_epoch = -(-view.largest // batch_size)
+        steps = epochs * per_epoch
+        rows = jax.vmap(shuffled, (None, 0))(view, jax.random.split(k_rows, epochs))
+        padding = per_epoch * batch_size - view.largest
+        rows = jnp.pad(rows, ((0, 0), (0, padding)), constant_values=-1)
+        rows = rows.reshape(steps, batch_size)
+        active = rows[:, 0] >= 0
+        # An inactive step still computes: on a real example, so that it stays finite.
+        rows = jnp.where(active[:, None], rows, rows[0, 0])
+        return Plan(
+            rows=rows,
+            active=active,
+            epoch=jnp.repeat(jnp.arange(epochs), per_epoch),
+            keys=jax.random.split(k_steps, steps),
+        )
+
+    return plan
+
+
+def num_steps(plan: Plan) -> jax.Array:
+    """How many steps of the plan are active."""
+    return jnp.asarray(len(plan.epoch)) if plan.active is None else plan.active.sum()
+
+
+def step_at(plan: Plan, index: int, view: ClientView) -> Step:
+    """Step `index` of the plan with its examples."""
+    return Step(take(view, plan.rows[index]), plan.epoch[index], plan.keys[index])
+
+
+def tail(plan: Plan) -> Plan:
+    """The plan without its first step."""
+    return jax.tree.map(lambda leaf: leaf[1:], plan)
+
+
+def local_scan(
+    step: Callable[[PyTree, Step], tuple[PyTree, PyTree]],
+    carry: PyTree,
+    view: ClientView,
+    plan: Plan,
+) -> tuple[PyTree, PyTree]:
+    """Run `step` over the plan: last carry, and what the steps returned, stacked.
+
+    An inactive step leaves the carry untouched and returns zeros.
+    """
+
+    def body(carry: PyTree, entry: Plan) -> tuple[PyTree, PyTree]:
+        def work(carry: PyTree) -> tuple[PyTree, PyTree]:
+            return step(carry, Step(take(view, entry.rows), entry.epoch, entry.keys))
+
+        if entry.active is None:
+            return work(carry)
+        # A real branch for one client, a select under vmap.
+        out = jax.eval_shape(work, carry)[1]
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), out)
+        return jax.lax.cond(entry.active, work, lambda carry: (carry, zeros), carry)
+
+    return jax.lax.scan(body, carry, plan)
+
+
+def large_batch(view: ClientView, key: Key, size: int) -> Batch:
+    """`size` distinct examples of the client, or all of them if it has fewer."""
+    return take(view, shuffled(view, key)[:size])
+
+
+def local_work(
+    loss: Loss,
+    plan: MakePlan,
+    *,
+    augment: Callable[[Batch, Key], Batch] | None = None,
+    micro_batch: int = 256,
+    clip: Scalar | None = None,
+    weight_decay: Scalar | None = None,
+    epoch_decay: Scalar | None = None,
+    scale: PyTree | None = None,
+) -> LocalWork:
+    """The tools of a client. An option left at None costs nothing.
+
+    One step, in this order: g of the whole loss; g * min(1, clip / |g|) over the global
+    norm; y - lr * epoch_decay**epoch * scale * (g + weight_decay * y).
+    Full gradients go through `micro_batch` examples at a time.
+    """
+    _check_positive(micro_batch=micro_batch)
+
+    def raw(params: Params, batch: Batch, key: Key) -> tuple[jax.Array, Params]:
+        if augment is not None:
+            batch = augment(batch, jax.random.fold_in(key, _AUGMENT))
+        return jax.value_and_grad(loss)(params, batch, key)
+
+    def clipped(gradient: Params) -> Params:
+        if clip is None:
+            return gradient
+        # The tiny constant keeps the derivative finite at a zero gradient.
+        squared = optax.tree.norm(gradient, squared=True) + 1e-30
+        return optax.tree.scale(
+            jnp.minimum(1.0, clip * jax.lax.rsqrt(squared)), gradient
+        )
+
+    def gradient(params: Params, batch: Batch, key: Key) -> tuple[jax.Array, Params]:
+        value, g = raw(params, batch, key)
+        return value, clipped(g)
+
+    def full_gradient(
+        params: Params, view: ClientView, key: Key
+    ) -> tuple[jax.Array, Params]:
+        width = min(micro_batch, view.largest)
+        blocks = -(-view.largest // width)
+        position = jnp.arange(blocks * width).reshape(blocks, width)
+        last = view.offset + view.size - 1
+        rows = view.order[jnp.minimum(view.offset + position, last)]
+        rows = jnp.where(position < view.size, rows, -1)
+        count = (rows >= 0).sum(axis=1)
+        # A block without examples computes on a real one and weighs nothing.
+        first = jnp.where(count > 0, rows[:, 0], view.order[view.offset])
+        rows = rows.at[:, 0].set(first)
+
+        def block(total: PyTree, xs: tuple) -> tuple[PyTree, None]:
+            rows, count, key = xs
+            out = raw(params, take(view, rows), key)
+            weight = (count / view.size).astype(out[0].dtype)
+            return optax.tree.add_scale(total, weight, out), None
+
+        xs = (rows, count, jax.random.split(key, blocks))
+        zeros = optax.tree.zeros_like(jax.eval_shape(raw, params, take(view, rows[0]), key))
+        (value, g), _ = jax.lax.scan(block, zeros, xs)
+        return value, clipped(g)
+
+    def descend(
+        params: Params, direction: Params, lr: Scalar, epoch: jax.Array
+    ) -> Params:
+        rate = lr if epoch_decay is None else lr * epoch_decay**epoch
+        if weight_decay is not None:
+            direction = optax.tree.add_scale(direction, weight_decay, params)
+        if scale is not None:
+            direction = optax.tree.mul(scale, direction)
+        return optax.tree.add_scale(params, -rate, direction)
+
+    return LocalWork(plan, gradient, full_gradient, descend)
+
+
+def _check_positive(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1: got {value}")

@@ -1,0 +1,210 @@
+"""Many rounds: `rollout` for transforms, `run` for people."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_mos.types import FederatedData, Key, PyTree, RoundInfo, RoundState, Simulation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Evaluate = Callable[[Any, Any], dict[str, jax.Array]]
+
+
+def rollout(
+    sim: Simulation,
+    data: FederatedData,
+    state: RoundState,
+    key: Key,
+    rounds: int,
+    *,
+    evaluate: Evaluate | None = None,
+    stores: PyTree = None,
+    every: int = 1,
+    remat: bool = False,
+) -> tuple[RoundState, tuple[RoundInfo, dict[str, jax.Array]]]:
+    """`rounds` rounds as one pure function: vmap it, differentiate it, jit it.
+
+    Returns the last state, the info of every round [rounds] and
+    `evaluate(params, stores)` after every `every` rounds [rounds / every].
+    """
+    if rounds % every:
+        raise ValueError(f"rounds must be a multiple of every: {rounds} % {every} != 0")
+    step = partial(sim.step, data)
+    step = jax.checkpoint(step) if remat else step
+
+    def block(state: RoundState, numbers: jax.Array) -> tuple[RoundState, PyTree]:
+        # The key of a round depends on its number alone, so 4 + 2 rounds equal 6.
+        keys = jax.vmap(partial(jax.random.fold_in, key))(numbers)
+        state, info = jax.lax.scan(step, state, keys)
+        # Between scans, not by a cond: that would become a select under vmap.
+        values = {} if evaluate is None else evaluate(state.server.params, stores)
+        return state, (info, values)
+
+    numbers = state.round + jnp.arange(rounds, dtype=jnp.int32)
+    state, (info, values) = jax.lax.scan(block, state, numbers.reshape(-1, every))
+    info = jax.tree.map(lambda leaf: leaf.reshape(rounds, *leaf.shape[2:]), info)
+    return state, (info, values)
+
+
+def run(
+    sim: Simulation,
+    data: FederatedData,
+    state: RoundState,
+    key: Key,
+    rounds: int,
+    *,
+    evaluate: Evaluate | None = None,
+    stores: PyTree = None,
+    every: int = 1,
+    progress: bool = True,
+) -> "tuple[RoundState, pd.DataFrame]":
+    """Train and record: the last state, and one row of history per round.
+
+    `evaluate(params, stores)` fills its columns every `every` rounds and after the last.
+    `bits_up`, `bits_down` and `seconds` are cumulative; bits are exact integers. A batch
+    of keys [S] with a state whose leaves have a leading axis S runs S simulations as
+    one program, told apart by the column `lane`. An interrupt (Ctrl-C) ends the run
+    after the block of rounds under way and returns what is there.
+
+    The caller's `state` stays usable.
+    """
+    from tqdm import tqdm
+
+    if rounds < 1 or every < 1:
+        raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
+    # Blocks donate their state: give them one of their own, every leaf its own buffer.
+    state = jax.tree.map(partial(jnp.array, copy=True), state)
+    data, stores, state, key = sim.backend.place((data, stores, state, key))
+    history = _History(lanes=bool(key.shape), first=int(np.ravel(state.round)[0]))
+    with tqdm(total=rounds, unit="round", disable=not progress) as bar:
+        for length, interval in _blocks(rounds, every):
+            state, out = _block(
+                sim, evaluate, data, stores, state, key, length, interval
+            )
+            try:
+                history.add(out, interval)
+            except KeyboardInterrupt:
+                history.add(out, interval)  # the device is at work on it: wait
+                bar.write(f"interrupted after round {history.rounds} of {rounds}")
+                break
+            bar.update(length)
+            bar.set_postfix(history.last)
+    return state, history.frame()
+
+
+def _advance(
+    sim: Simulation,
+    evaluate: Evaluate | None,
+    data: FederatedData,
+    stores: PyTree,
+    state: RoundState,
+    key: Key,
+    length: int,
+    every: int,
+) -> tuple[RoundState, PyTree]:
+    def one(state: RoundState, key: Key) -> tuple[RoundState, PyTree]:
+        options: dict[str, Any] = {
+            "evaluate": evaluate,
+            "stores": stores,
+            "every": every,
+        }
+        return rollout(sim, data, state, key, length, **options)
+
+    return jax.vmap(one)(state, key) if key.shape else one(state, key)
+
+
+_compiled = jax.jit(
+    _advance,
+    static_argnames=("sim", "evaluate", "length", "every"),
+    donate_argnames=("state",),
+)
+
+
+def _block(
+    sim: Simulation, evaluate: Evaluate | None, *args: Any
+) -> tuple[RoundState, PyTree]:
+    if sim.backend.traced:
+        return _compiled(sim, evaluate, *args)
+    with jax.disable_jit():  # scans become Python loops
+        return _advance(sim, evaluate, *args)
+
+
+def _blocks(rounds: int, every: int) -> list[tuple[int, int]]:
+    """(rounds, evaluation interval) of each visit to the device.
+
+    At most ten evaluations a visit, all visits equal so that one program serves them;
+    a remainder of rounds is a visit of its own.
+    """
+    evaluations, remainder = divmod(rounds, every)
+    per_visit = max(d for d in range(1, 11) if evaluations % d == 0)
+    visits = [(per_visit * every, every)] * (evaluations // per_visit)
+    return visits + ([(remainder, remainder)] if remainder else [])
+
+
+class _History:
+    """Collects blocks on the host."""
+
+    def __init__(self, lanes: bool, first: int) -> None:
+        self.lanes = lanes
+        self.first = first
+        self.rounds = 0
+        self.start = time.perf_counter()
+        self.parts: list[dict[str, np.ndarray]] = []  # columns [lanes, rounds]
+        self.last: dict[str, str] = {}
+
+    def add(self, out: PyTree, every: int) -> None:
+        info, values = jax.device_get(out)  # the one transfer of the block
+        if not self.lanes:
+            info, values = jax.tree.map(lambda leaf: leaf[None], (info, values))
+        lanes, length = info.bits_up.shape[:2]
+        columns = {f"local_{name}": v for name, v in info.metrics.items()}
+        for name, value in values.items():
+            columns[name] = np.full((lanes, length), np.nan)
+            columns[name][:, every - 1 :: every] = value
+        columns["bits_up"] = info.bits_up.sum(-1, dtype=np.int64)
+        columns["bits_down"] = info.bits_down.sum(-1, dtype=np.int64)
+        seconds = time.perf_counter() - self.start
+        columns["seconds"] = np.full((lanes, length), np.nan)
+        columns["seconds"][:, -1] = seconds
+        self.parts.append(columns)
+        self.rounds += length
+        self.last = {
+            name: f"{float(value[:, -1].mean()):.4g}" for name, value in values.items()
+        }
+
+    def frame(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        columns = {
+            name: np.concatenate([part[name] for part in self.parts], axis=1)
+            for name in self.parts[0]
+        }
+        lanes, length = columns["bits_up"].shape
+        for name in ("bits_up", "bits_down"):
+            columns[name] = columns[name].cumsum(axis=1)
+        columns["seconds"] = _spread(columns["seconds"])
+        index = {
+            "lane": np.repeat(np.arange(lanes), length),
+            "round": np.tile(self.first + 1 + np.arange(length), lanes),
+        }
+        flat = {name: value.reshape(-1) for name, value in columns.items()}
+        frame = pd.DataFrame(index | flat)
+        return frame if self.lanes else frame.drop(columns="lane")
+
+
+def _spread(seconds: np.ndarray) -> np.ndarray:
+    """Times are known at the end of a visit; its rounds share them evenly."""
+    rounds = np.arange(1, seconds.shape[1] + 1)
+    known = ~np.isnan(seconds[0])
+    ends = np.concatenate([[0], rounds[known]])
+    return np.stack(
+        [np.interp(rounds, ends, np.concatenate([[0], row[known]])) for row in seconds]
+    )
+
