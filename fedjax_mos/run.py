@@ -175,8 +175,9 @@ class _History:
         columns["seconds"][:, -1] = seconds
         self.parts.append(columns)
         self.rounds += length
-        self.last = {
-            name: f"{float(value[:, -1].mean()):.4g}" for name, value in values.items()
+        self.last = {  # as much as fits a line
+            name: f"{float(value[:, -1].mean()):.4g}"
+            for name, value in list(values.items())[:2]
         }
 
     def frame(self) -> "pd.DataFrame":

@@ -141,7 +141,7 @@ class Aggregate(NamedTuple):
 
     mean: Up  # sum over slots of weight * message
     sum: Up  # sum over live slots of the message
-    count: jax.Array  # live slots
+    live: jax.Array  # number of live slots
     num_clients: int  # N
 
 

@@ -142,19 +142,21 @@ def _normalisation(
 
 
 def _statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation per channel of byte images, without a float copy."""
+    """Mean and standard deviation of bytes, per channel of images; no float copy."""
     channels = [x[..., c] for c in range(x.shape[-1])] if x.ndim == 4 else [x]
+    counts = np.stack([_histogram(channel) for channel in channels])  # [C, 256]
     values = np.arange(256)
-    mean, std = [], []
-    for channel in channels:
-        weight = np.bincount(channel.ravel(), minlength=256) / channel.size
-        center = weight @ values
-        mean.append(center)
-        std.append(np.sqrt(weight @ (values - center) ** 2))
-    shape = (len(channels),) if x.ndim == 4 else ()
-    spread = np.array(std).reshape(shape)
+    mean = counts @ values / counts.sum(axis=1)
+    variance = counts @ values**2 / counts.sum(axis=1) - mean**2
     # A constant channel carries nothing; dividing it by 1 keeps it finite.
-    return np.array(mean).reshape(shape), np.where(spread > 0, spread, 1.0)
+    std = np.sqrt(np.where(variance > 0, variance, 1.0))
+    return (mean, std) if x.ndim == 4 else (mean[0], std[0])
+
+
+def _histogram(x: np.ndarray) -> np.ndarray:
+    # In blocks, since bincount widens its argument to eight bytes per value.
+    blocks = (x[i : i + 1024].ravel() for i in range(0, len(x), 1024))
+    return np.sum([np.bincount(block, minlength=256) for block in blocks], axis=0)
 
 
 def _check_groups(groups: ArrayLike, count: int) -> np.ndarray:

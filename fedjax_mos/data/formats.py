@@ -6,6 +6,7 @@ Each returns the arguments of `arrays` by name. No reader runs code from a file.
 import io
 import pickle
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,10 +172,12 @@ def read_npz(path: Path) -> Arrays:
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no zip archive")
         with np.load(path, allow_pickle=False) as stored:
             missing = [key for key in _IDX if key not in stored]
             if missing:
                 raise ValueError(f"keys {missing} are missing; it has {list(stored)}")
             return {k: stored[k] for k in (*_IDX, *_OPTIONAL) if k in stored}
-    except (ValueError, AttributeError, TypeError, OSError, zipfile.BadZipFile) as e:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as e:
         raise ValueError(f"{path} is not usable as an npz: {e}") from e

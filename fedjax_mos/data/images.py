@@ -9,11 +9,15 @@ Classes are numbered in the order of their sorted folder names.
 import io
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedjax_mos.data.files import Files, member
 from fedjax_mos.data.formats import Arrays
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 
@@ -33,7 +37,10 @@ def read_image_folder(files: Files) -> Arrays:
     unknown = sorted(set(test.values()) - number.keys())
     if unknown:
         raise ValueError(f"{files.path}: test classes {unknown} are not in train/")
-    shape, mode = _first(files, next(iter(train)))
+    # The first image decides: grey or colour, and the size of all.
+    first = _open(files, next(iter(train)))
+    mode = "L" if first.mode in ("1", "L") else "RGB"
+    shape = first.height, first.width, len(mode)
     return {
         "x_train": _decode(files, list(train), shape, mode),
         "y_train": np.array([number[name] for name in train.values()]),
@@ -59,32 +66,27 @@ def _annotated(files: Files, annotations: str) -> Iterator[tuple[str, str]]:
             yield str(folder / name), label
 
 
-def _first(files: Files, name: str) -> tuple[tuple[int, int, int], str]:
+def _open(files: Files, name: str) -> "Image":
     from PIL import Image
 
-    with Image.open(io.BytesIO(files.read(name))) as image:
-        mode = "L" if image.mode in ("1", "L") else "RGB"
-        return (image.height, image.width, len(mode)), mode
+    try:
+        image = Image.open(io.BytesIO(files.read(name)))
+        image.load()
+    except (OSError, KeyError) as e:
+        raise ValueError(f"{files.path}/{name} is no readable image: {e}") from e
+    return image
 
 
 def _decode(
     files: Files, names: list[str], shape: tuple[int, int, int], mode: str
 ) -> np.ndarray:
-    from PIL import Image
-
     x = np.empty((len(names), *shape), np.uint8)
     for i, name in enumerate(names):
-        try:
-            with Image.open(io.BytesIO(files.read(name))) as image:
-                pixels = np.asarray(image.convert(mode)).reshape(
-                    image.height, image.width, -1
-                )
-        except (OSError, KeyError) as e:
-            raise ValueError(f"{files.path}/{name} is no readable image: {e}") from e
-        if pixels.shape != shape:
+        image = _open(files, name)
+        if (image.height, image.width) != shape[:2]:
             raise ValueError(
-                f"every image must have shape {shape}, that of the first: "
-                f"{name} has {pixels.shape}"
+                f"every image must have {shape[0]} x {shape[1]} pixels, as the first "
+                f"has: {name} has {image.height} x {image.width}"
             )
-        x[i] = pixels
+        x[i] = np.asarray(image.convert(mode)).reshape(shape)
     return x

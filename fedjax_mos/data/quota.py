@@ -64,11 +64,7 @@ def visiting(
 ) -> np.ndarray:
     """Random non-full clients draw a label from their prior and get one example."""
     C = len(counts)
-    # The next point of N unit Poisson processes, each stopped when its client is full,
-    # is equally likely to belong to any client that is not.
-    time = np.cumsum(rng.standard_exponential((len(sizes), sizes.max())), axis=1)
-    time[np.arange(sizes.max()) >= sizes[:, None]] = np.inf
-    client = np.argsort(time, axis=None)[: sizes.sum()] // sizes.max()
+    client = visits(sizes, rng)
     # Gumbel-max: without the exhausted classes, the same scores give the redraw.
     score = rng.gumbel(size=(len(client), C))
     score += _log_gamma(alpha, (len(sizes), C), rng)[client]
@@ -79,6 +75,15 @@ def visiting(
         late = start + np.flatnonzero(label[start:] == c)
         label[late] = score[late].argmax(axis=1)
     return np.bincount(client * C + label, minlength=len(sizes) * C).reshape(-1, C)
+
+
+def visits(sizes: np.ndarray, rng: Rng) -> np.ndarray:
+    """Client i sizes[i] times, each time uniform among the clients not yet full."""
+    # The next point of N unit Poisson processes, each stopped when its client is full,
+    # is equally likely to belong to any client that is not.
+    time = np.cumsum(rng.standard_exponential((len(sizes), sizes.max())), axis=1)
+    time[np.arange(sizes.max()) >= sizes[:, None]] = np.inf
+    return np.argsort(time, axis=None)[: sizes.sum()] // sizes.max()
 
 
 def picked(counts: np.ndarray, parts: np.ndarray, rng: Rng) -> np.ndarray:

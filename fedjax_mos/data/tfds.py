@@ -1,9 +1,7 @@
 """Data sets that TensorFlow Datasets has prepared, read without TensorFlow."""
 
 import os
-import warnings
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,8 @@ def load_tfds(name: str, data_dir: str | Path | None = None) -> Dataset:
     Only what is on disk counts, in `data_dir`, else TFDS_DATA_DIR, else
     ~/tensorflow_datasets: nothing is downloaded or prepared.
     """
-    tfds = _import()
+    import tensorflow_datasets as tfds
+
     folder = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     folder = Path(folder).expanduser()
     try:
@@ -52,14 +51,6 @@ def load_tfds(name: str, data_dir: str | Path | None = None) -> Dataset:
             found |= {f"x_{part}": x, f"y_{part}": y}
     classes = getattr(builder.info.features[label], "num_classes", None)
     return arrays(**found, classes=classes)
-
-
-def _import() -> ModuleType:
-    with warnings.catch_warnings():
-        # Its dependencies warn about one another on import; no user can act on that.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import tensorflow_datasets
-    return tensorflow_datasets
 
 
 def _keys(name: str, info: Any) -> tuple[str, str]:

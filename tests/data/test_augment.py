@@ -16,6 +16,7 @@ ALL = {
     "flip": augment.flip(),
     "chain": PUBLISHED,
 }
+TURN = jax.jit(augment._turn)
 
 
 def batch_of(x):
@@ -31,23 +32,23 @@ def images(B=8, side=8, dtype="uint8"):
     return pixels.astype(dtype)
 
 
-@pytest.fixture(params=ALL, name="augmentation")
+@pytest.fixture(params=ALL, name="augmentation", scope="module")
 def _augmentation(request):
-    return ALL[request.param]
+    return jax.jit(ALL[request.param])
 
 
 # ---- the contract --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_only_pixels_change(augmentation, dtype):
     """Labels or the mask would be lost, or bytes would turn into floats."""
     before = batch_of(images(dtype=dtype))
     after = augmentation(before, jax.random.key(0))
     assert after.x.dtype == before.x.dtype == dtype
     assert after.x.shape == before.x.shape
-    assert after.y is before.y
-    assert after.mask is before.mask
+    np.testing.assert_array_equal(after.y, before.y)
+    np.testing.assert_array_equal(after.mask, before.mask)
     assert (after.x != before.x).any()
     # Nearest neighbour and zero fill: no pixel value is new.
     assert np.isin(np.unique(after.x), np.append(np.unique(before.x), 0)).all()
@@ -69,7 +70,7 @@ def test_each_image_has_its_own_draw(augmentation):
     assert len(np.unique(after.reshape(16, -1), axis=0)) > 1
 
 
-def test_jit_and_vmap_change_nothing(augmentation):
+def test_vmap_changes_nothing(augmentation):
     """Clients as a batch axis would see other images than one client alone."""
     keys = jax.random.split(jax.random.key(0), 3)
     batches = [batch_of(images() // k) for k in (1, 2, 3)]
@@ -78,6 +79,13 @@ def test_jit_and_vmap_change_nothing(augmentation):
     together = jax.jit(jax.vmap(augmentation))(stacked, keys)
     np.testing.assert_array_equal(together.x, jnp.stack(alone))
     np.testing.assert_array_equal(together.mask, stacked.mask)
+
+
+def test_jit_changes_nothing():
+    """Compiled rounds would see other images than eager ones."""
+    batch, key = batch_of(images()), jax.random.key(0)
+    eager, compiled = PUBLISHED(batch, key), jax.jit(PUBLISHED)(batch, key)
+    np.testing.assert_array_equal(eager.x, compiled.x)
 
 
 @pytest.mark.parametrize("shape", [(8, 64), (8, 8, 8)])
@@ -95,17 +103,16 @@ def test_flat_images_are_refused(augmentation, shape):
 def test_quarter_turns_are_exact(side, quarters):
     """Images would turn about a wrong centre, in a wrong sense, or lose an edge."""
     x = images(1, side)[0]
-    turned = augment._turn(jnp.asarray(x), jnp.deg2rad(90.0 * quarters))
+    turned = TURN(jnp.asarray(x), np.deg2rad(90.0 * quarters))
     np.testing.assert_array_equal(turned, np.rot90(x, quarters))
 
 
 def test_small_angles_agree_with_pillow():
     """The published transform (torchvision on Pillow images) would be another one."""
     x = images(1, 32)[0]
-    turn = jax.jit(augment._turn)
     wrong = 0
     for degrees in np.linspace(-10, 10, 9):
-        ours = np.asarray(turn(jnp.asarray(x), jnp.deg2rad(degrees)))
+        ours = np.asarray(TURN(jnp.asarray(x), np.deg2rad(degrees)))
         theirs = np.asarray(Image.fromarray(x).rotate(degrees))
         wrong += (ours != theirs).any(axis=-1).sum()
     # Pillow computes in fixed point: pixels on the edge between two neighbours differ.
@@ -116,7 +123,9 @@ def test_angles_fill_their_range():
     """Angles would be one-sided, in radians, or beyond what was asked for."""
     x = np.zeros((200, 65, 65, 1), "uint8")
     x[:, 32, 60:63] = 1
-    after = np.asarray(augment.rotate(10)(batch_of(x), jax.random.key(0)).x)[..., 0]
+    after = np.asarray(jax.jit(augment.rotate(10))(batch_of(x), jax.random.key(0)).x)[
+        ..., 0
+    ]
     v, u = np.arange(65)[:, None] - 32, np.arange(65) - 32
     mass = after.sum(axis=(1, 2))
     height, width = (after * v).sum(axis=(1, 2)), (after * u).sum(axis=(1, 2))
@@ -131,9 +140,7 @@ def test_rotation_by_nothing_and_zero_fill():
     batch = batch_of(images())
     still = augment.rotate(0)(batch, jax.random.key(0)).x
     np.testing.assert_array_equal(still, batch.x)
-    corner = augment._turn(batch.x[0], jnp.deg2rad(45.0))[
-        [0, 0, -1, -1], [0, -1, 0, -1]
-    ]
+    corner = TURN(batch.x[0], np.deg2rad(45.0))[[0, 0, -1, -1], [0, -1, 0, -1]]
     assert not corner.any()
 
 

@@ -97,17 +97,15 @@ def test_disjoint_nonempty_and_covering(name, clients):
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(
-    counts=st.lists(st.integers(1, 9), min_size=2, max_size=5),
+    counts=st.lists(st.integers(2, 9), min_size=2, max_size=5),
     share=st.floats(0, 1),
     seed=st.integers(0, 2**32),
 )
 def test_contract_on_any_labels(counts, share, seed):
     """A rule would break on few, rare or as many clients as examples."""
     labels = np.repeat(np.arange(len(counts)), counts)
-    for name, (rule, covers) in RULES.items():
-        most = len(labels) if covers else max(1, len(labels) // 3)
-        if name in ("classes", "ladder") and len(labels) < 3:
-            continue
+    for rule, covers in RULES.values():
+        most = len(labels) if covers else len(labels) // 3
         clients = 1 + int(share * (most - 1))
         assert_valid(rule(labels, clients, seed=seed), len(labels), clients, covers)
 
@@ -133,8 +131,9 @@ def test_rows_of_a_client_are_not_sorted_by_label(name):
     rule, _ = RULES[name]
     if name in ("classes", "ladder"):
         rule = functools.partial(partition.classes, smallest=30, largest=30)
-    part = rule(LABELS, 4, seed=0)
-    assert any((np.diff(LABELS[rows]) < 0).any() for rows in owned(part))
+    labels = np.sort(LABELS)
+    part = rule(labels, 4, seed=0)
+    assert any((np.diff(labels[rows]) < 0).any() for rows in owned(part))
 
 
 @pytest.mark.slow
@@ -192,7 +191,7 @@ def visits(rng, alpha):
 def test_balanced_rules_follow_the_published_loops(rule, reference):
     """The fast drawing would have another distribution than the published loop."""
     labels = np.repeat(np.arange(4), COUNTS)
-    draws = 1500
+    draws = 800
     ours = [
         partition.histogram(rule(labels, CLIENTS, seed=s, alpha=0.5), labels)
         for s in range(draws)
@@ -203,6 +202,29 @@ def test_balanced_rules_follow_the_published_loops(rule, reference):
         a, b = np.array(ours) ** moment, np.array(theirs) ** moment
         error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / draws)
         np.testing.assert_array_less(abs(a.mean(axis=0) - b.mean(axis=0)), 4 * error)
+
+
+def test_visits_are_uniform_among_non_full_clients():
+    """Clients with more room would be visited more often than the others."""
+    sizes, rng = np.array([1, 9]), np.random.default_rng(0)
+    rounds = np.stack([quota.visits(sizes, rng) for _ in range(2000)])
+    assert ((rounds == 0).sum(axis=1) == 1).all()
+    # The small client is visited at its turn t with probability 2**-t.
+    share = (rounds == 0).mean(axis=0)[:4]
+    np.testing.assert_allclose(share, [1 / 2, 1 / 4, 1 / 8, 1 / 16], atol=0.045)
+
+
+def test_balanced_draws_without_replacement():
+    """A class would not become rarer while one client draws from it."""
+    # Equal weights (a huge alpha) leave the hypergeometric distribution.
+    draws, p, n, k = 3000, COUNTS / 40, 40, 20
+    rng = np.random.default_rng(0)
+    first = np.array(
+        [quota.balanced(COUNTS, np.array([k, k]), 1e9, rng)[0] for _ in range(draws)]
+    )
+    np.testing.assert_allclose(first.mean(axis=0), k * p, atol=0.15)
+    variance = k * p * (1 - p) * (n - k) / (n - 1)
+    np.testing.assert_allclose(first.var(axis=0), variance, rtol=0.15)
 
 
 @pytest.mark.parametrize(
@@ -217,11 +239,17 @@ def test_alpha_sets_the_label_skew(rule):
     """alpha would be ignored or inverted; tiny ones would underflow."""
 
     def dominance(alpha):
-        table = partition.histogram(rule(LABELS, 10, seed=0, alpha=alpha), LABELS)
-        return (table.max(axis=1) / table.sum(axis=1)).mean()
+        tables = [
+            partition.histogram(rule(LABELS, 10, seed=s, alpha=alpha), LABELS)
+            for s in range(10)
+        ]
+        return np.mean([t.max(axis=1) / t.sum(axis=1) for t in tables])
 
-    # An even mix of these five classes has a largest share of 0.3.
-    assert dominance(1e-4) > 0.75 > dominance(0.5) > 0.45 > dominance(1e4)
+    # From nearly one class per client to the even mix, whose largest share is 0.3.
+    extreme, skewed, even = map(dominance, (1e-4, 0.5, 1e4))
+    assert extreme > skewed + 0.1
+    assert skewed > even + 0.1
+    assert even < 0.45
 
 
 @pytest.mark.parametrize("alpha", [0.2, 2.0])
@@ -332,6 +360,17 @@ def test_compositions_are_uniform(size, parts, low):
     np.testing.assert_allclose(count, expected, atol=4.5 * np.sqrt(expected))
 
 
+def test_the_first_label_gets_at_least_a_quarter_of_smallest():
+    """The lower bound of the published split would be lost."""
+    part = partition.classes(
+        np.arange(40_000) % 10, 1000, seed=0, smallest=20, largest=20
+    )
+    table = partition.histogram(part, np.arange(40_000) % 10)
+    # r uniform in [5, 19]: a label has fewer than 5 only as the second, for r > 15.
+    small = ((table > 0) & (table < 5)).any(axis=1).mean()
+    assert abs(small - 4 / 15) < 4 * np.sqrt(4 / 15 * 11 / 15 / 1000)
+
+
 def test_labels_are_picked_in_proportion_to_what_is_left():
     """Rare classes would be picked as often as frequent ones."""
     counts, draws = np.array([60, 30, 10]), 4000
@@ -348,7 +387,7 @@ def test_labels_are_picked_in_proportion_to_what_is_left():
 @pytest.mark.parametrize(
     ("counts", "parts", "kinds"),
     [
-        ([9, 2, 1], [1, 9], 2),  # only the fullest two suffice
+        ([5, 4, 4, 4, 4], [4, 5], 2),  # only pairs with the fullest suffice
         ([3, 3, 3, 3], [5, 5], 4),  # no two labels suffice
         ([12, 0, 0], [4, 4], 1),  # no two labels are left
     ],

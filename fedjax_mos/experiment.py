@@ -1,0 +1,335 @@
+"""One experiment: the frozen dataclass that notebooks, the command line and sweeps share.
+
+>>> result = Experiment(rounds=2).run(progress=False)
+>>> list(result.history.columns[:4])
+['round', 'local_loss', 'test_accuracy', 'test_loss']
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_mos import backends, catalog, models, options
+from fedjax_mos.data import augment, sources
+from fedjax_mos.data.dataset import Dataset
+from fedjax_mos.data.federated import federate
+from fedjax_mos.data.partition import natural
+from fedjax_mos.evaluate import evaluator
+from fedjax_mos.hyperparameters import check_hp, spec
+from fedjax_mos.local import epochs, with_replacement
+from fedjax_mos.losses import classification, cross_entropy
+from fedjax_mos.round import simulation
+from fedjax_mos.run import run
+from fedjax_mos.types import (
+    Backend,
+    FederatedData,
+    Key,
+    Metrics,
+    Params,
+    RoundState,
+    Simulation,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_CLIENTS = 100
+DEFAULT_STEPS = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """All that the members of a comparison have in common."""
+
+    dataset: str = "digits"
+    """A name of `fedjax-mos list`, npz:PATH, folder:PATH or tfds:NAME."""
+    data_dir: Path | None = None
+    """Where the data set's files are."""
+    partition: str | None = None
+    """How examples are divided among clients; by default what fits the data set."""
+    clients: int | None = None
+    """Number of clients N; 100 unless the data set has its own."""
+    cohort: int = 10
+    """Clients per round M."""
+    rounds: int = 100
+    """Number of rounds."""
+    steps: int | None = None
+    """Local minibatch steps per round; 5 unless epochs are given."""
+    epochs: int | None = None
+    """Local epochs per round, instead of steps."""
+    batch_size: int = 10
+    """Examples per minibatch."""
+    model: str | None = None
+    """A model's name; by default what fits the data set."""
+    augment: bool = False
+    """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
+    backend: str = "auto"
+    """vmapped, chunked:SLOTS, sharded:SLOTS, debug, or auto."""
+    eval_every: int = 1
+    """Rounds between evaluations."""
+    data_seed: int = 0
+    """Seed of the partition, apart from the seed of training."""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Any option of any component by name, such as {"lr": 0.1, "alpha": 0.3}."""
+
+    def __post_init__(self) -> None:
+        for name in ("cohort", "rounds", "batch_size", "eval_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+        for name in ("clients", "steps", "epochs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1: got {value}")
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(
+                f"give steps or epochs, not both: got {self.steps} and {self.epochs}"
+            )
+        if self.data_seed < 0:
+            raise ValueError(f"data_seed must not be negative: got {self.data_seed}")
+        if self.clients is not None and self.cohort > self.clients:
+            raise ValueError(
+                f"cohort must be at most clients, {self.clients}: got {self.cohort}"
+            )
+
+
+class Problem(NamedTuple):
+    """An experiment made ready: the pieces of the low-level interface."""
+
+    sim: Simulation
+    data: FederatedData
+    stores: dict[str, FederatedData]
+    evaluate: Callable[[Params, Any], Metrics]
+    start: Callable[..., tuple[RoundState, Key]]  # (key, hp=None) -> state, run's key
+    apply: Callable[[Params, jax.Array, Key | None], jax.Array]  # raw x -> logits
+
+
+class Result(NamedTuple):
+    """What a run leaves; with several seeds, params have a leading seed axis."""
+
+    experiment: "Experiment"
+    history: "pd.DataFrame"
+    params: Params
+    state: RoundState
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment(Setting):
+    """An algorithm and a sampler on a federated data set."""
+
+    algorithm: str = "fedmos"
+    """A name of `fedjax-mos list`."""
+    sampler: str = "acs"
+    """A name of `fedjax-mos list`."""
+    seed: int = 0
+    """Seed of everything random in training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative: got {self.seed}")
+        chosen = self.chosen()
+        for kind in ("algorithm", "sampler", "local"):
+            check_hp({k: v for k, v in chosen[kind].items() if isinstance(v, float)})
+        _backend_parts(self.backend)
+
+    @property
+    def habit(self) -> catalog.Habit:
+        """What fits the data set where nothing is said."""
+        return catalog.HABITS.get(self.dataset, catalog.OTHER)
+
+    def components(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Kind -> (name, default options) of every component."""
+        names = {
+            "algorithm": (catalog.ALGORITHMS, self.algorithm),
+            "sampler": (catalog.SAMPLERS, self.sampler),
+            "partition": (catalog.PARTITIONS, self.partition or self.habit.partition),
+            "model": (catalog.MODELS, self.model or self.habit.model),
+        }
+        found = {
+            kind: (name, catalog.lookup(kind, table, name).defaults(self.dataset))
+            for kind, (table, name) in names.items()
+        }
+        entry = catalog.DATASETS.get(self.dataset)
+        found["dataset"] = (self.dataset, entry.options if entry else {})
+        found["local"] = ("local", catalog.LOCAL.options)
+        return found
+
+    def chosen(self) -> dict[str, dict[str, Any]]:
+        """Kind -> options of every component, defaults and `options` together."""
+        return options.place(self.options, self.components())
+
+    def build(self) -> Problem:
+        """Load the data and put the simulation together; nothing is compiled yet."""
+        chosen, named = self.chosen(), self.components()
+        dataset, data, stores = _population(
+            self.dataset,
+            self.data_dir,
+            named["partition"][0],
+            self.clients,
+            self.data_seed,
+            _frozen(chosen["dataset"]),
+            _frozen(chosen["partition"]),
+        )
+        n = data.size.shape[0]
+        if self.cohort > n:
+            raise ValueError(
+                f"cohort must be at most the number of clients, {n}: got {self.cohort}"
+            )
+        model = catalog.MODELS[named["model"][0]].factory(
+            classes=dataset.classes, **chosen["model"]
+        )
+        mean, std = np.float32(dataset.mean), np.float32(dataset.std)
+
+        def apply(params: Params, x: jax.Array, key: Key | None) -> jax.Array:
+            return models.apply(model, params, (x.astype(mean.dtype) - mean) / std, key)
+
+        if self.epochs is not None:
+            plan = epochs(self.epochs, self.batch_size)
+        else:
+            plan = with_replacement(self.steps or DEFAULT_STEPS, self.batch_size)
+        local = {k: v for k, v in chosen["local"].items() if v is not None}
+        algorithm = catalog.ALGORITHMS[self.algorithm].factory
+        sampler = catalog.SAMPLERS[self.sampler].factory
+        first = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), mean.dtype)
+        size = models.count(jax.eval_shape(_init(model), jax.random.key(0), first))
+        sim = simulation(
+            spec(algorithm, **chosen["algorithm"]),
+            spec(
+                catalog.LOCAL.factory,
+                cross_entropy(apply),
+                plan,
+                augment=_published_augmentation() if self.augment else None,
+                **local,
+            ),
+            spec(sampler, self.cohort, **chosen["sampler"]),
+            backend=_backend(self.backend, size),
+        )
+
+        def start(
+            key: Key, hp: Mapping[str, Any] | None = None
+        ) -> tuple[RoundState, Key]:
+            k_params, k_run = jax.random.split(key)
+            params = models.init(model, k_params, jnp.zeros(first.shape, first.dtype))
+            return sim.init(params, data, k_run, hp), k_run
+
+        metrics = evaluator(classification(apply))
+        return Problem(sim, data, stores, metrics, start, apply)
+
+    def run(self, seeds: int | None = None, *, progress: bool = True) -> Result:
+        """Train; with `seeds`, so many runs from `seed` on as one program.
+
+        The history has one row per round (and seed).
+        """
+        problem = self.build()
+        if seeds is None:
+            state, key = problem.start(jax.random.key(self.seed))
+        elif seeds < 1:
+            raise ValueError(f"seeds must be at least 1: got {seeds}")
+        else:
+            roots = jax.vmap(jax.random.key)(self.seed + jnp.arange(seeds))
+            state, key = jax.vmap(problem.start)(roots)
+        state, history = run(
+            problem.sim,
+            problem.data,
+            state,
+            key,
+            self.rounds,
+            evaluate=problem.evaluate,
+            stores=problem.stores,
+            every=self.eval_every,
+            progress=progress,
+        )
+        if seeds is not None:
+            history["lane"] += self.seed
+            history = history.rename(columns={"lane": "seed"})
+        return Result(self, history, state.server.params, state)
+
+
+@lru_cache(maxsize=2)  # members of a comparison share one population
+def _population(
+    name: str,
+    data_dir: Path | None,
+    partition: str,
+    clients: int | None,
+    seed: int,
+    dataset_options: tuple,
+    partition_options: tuple,
+) -> tuple[Dataset, FederatedData, dict[str, FederatedData]]:
+    """The data set, the clients' training data, and the stores to evaluate on."""
+    given = dict(dataset_options)
+    if name == "synthetic" and clients is not None:
+        given["clients"] = clients
+    dataset = sources.load(name, data_dir, **given)
+    factory = catalog.PARTITIONS[partition].factory
+    if factory is natural:
+        if dataset.groups is None:
+            raise ValueError(
+                f"partition natural needs an id per example, which {name} does not have"
+            )
+        parts = natural(dataset.groups)
+        if clients not in (None, len(parts.size)):
+            raise ValueError(
+                f"clients must be {len(parts.size)}, as many as {name} has: got {clients}"
+            )
+    else:
+        parts = factory(
+            dataset.train.y,
+            DEFAULT_CLIENTS if clients is None else clients,
+            seed=seed,
+            **dict(partition_options),
+        )
+    data = federate(*dataset.train, parts)
+    stores = {"train": data, "test": federate(*dataset.test)}
+    if dataset.valid is not None:
+        stores["valid"] = federate(*dataset.valid)
+    return dataset, data, stores
+
+
+def _backend(name: str, size: int) -> Backend:
+    """The backend called `name`; auto decides by platform and model size."""
+    kind, slots = _backend_parts(name)
+    if kind == "auto":
+        # On CPU a large model's client fits the cache alone, not many at once.
+        small = size <= 50_000
+        kind = "vmapped" if small or jax.default_backend() != "cpu" else "chunked"
+    chunked = backends.chunked(slots or 1)
+    made: dict[str, Callable[[], Backend]] = {
+        "vmapped": backends.vmapped,
+        "chunked": lambda: chunked,
+        "sharded": lambda: backends.sharded(inner=chunked),
+        "debug": backends.debug,
+    }
+    return made[kind]()
+
+
+def _backend_parts(name: str) -> tuple[str, int | None]:
+    kind, colon, slots = name.partition(":")
+    sized = kind in ("chunked", "sharded")
+    if kind not in ("auto", "vmapped", "chunked", "sharded", "debug") or (
+        colon and not (sized and slots.isdigit() and int(slots) > 0)
+    ):
+        raise ValueError(
+            "backend must be auto, vmapped, chunked:SLOTS, sharded:SLOTS or debug: "
+            f"got {name!r}"
+        )
+    return kind, int(slots) if colon else None
+
+
+@cache
+def _published_augmentation() -> Callable:
+    """The training transform of Kim et al., CVPR 2024."""
+    return augment.chain(augment.rotate(10), augment.pad_crop(4), augment.flip())
+
+
+def _init(model: Any) -> Callable[[Key, jax.Array], Params]:
+    return lambda key, x: models.init(model, key, x)
+
+
+def _frozen(chosen: dict[str, Any]) -> tuple:
+    return tuple(sorted(chosen.items()))

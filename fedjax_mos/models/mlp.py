@@ -1,0 +1,28 @@
+"""Multilayer perceptrons."""
+
+from collections.abc import Sequence
+
+import flax.linen as nn
+
+from fedjax_mos.models.layers import Dense, flatten
+from fedjax_mos.models.staged import Layer, Staged, staged
+
+
+def mlp(
+    hidden: Sequence[int] = (200,), classes: int = 10, dropout: float = 0.0
+) -> Staged:
+    """Fully connected ReLU network on the flattened input; one stage per layer.
+
+    On 28x28x1 `mlp()` has d = 159,010; `mlp((200, 200))`, d = 199,210, is the "2NN" of
+    FedAvg (McMahan et al., AISTATS 2017); `mlp((64,), dropout=0.5)`, d = 50,890, is the
+    MLP of FedCAMS (Wang et al., ICML 2022), with dropout before the ReLU. The two
+    commute, so it is dropout after the ReLU as well.
+    """
+    if not hidden:
+        raise ValueError("hidden=() leaves no hidden layer: use linear(classes)")
+
+    def layer(width: int) -> list[Layer]:
+        return [Dense(width), nn.Dropout(dropout), nn.relu]
+
+    first, *others = map(layer, hidden)
+    return staged([flatten, *first], *others, [Dense(classes)])

@@ -1,0 +1,92 @@
+"""ResNet-18 with group normalisation.
+
+References: He et al., Deep residual learning for image recognition, CVPR 2016; Hsieh et
+al., The non-IID data quagmire of decentralized machine learning, ICML 2020 (group
+instead of batch normalisation: clients' batch statistics differ).
+"""
+
+import functools
+from typing import Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from fedjax_mos.models.conv import max_pool
+from fedjax_mos.models.layers import Conv, Dense, Initializer, kaiming_fan_out
+from fedjax_mos.models.staged import Layer, Staged, staged
+
+
+def resnet18(
+    classes: int = 10, stem: Literal["3x3", "7x7"] = "3x3", groups: int = 2
+) -> Staged:
+    """ResNet-18-GN in six stages: stem, four groups of two blocks, classifier.
+
+    The feature vector, 512 averages over space, is the output of the fifth stage.
+
+    `stem="3x3"`: the CIFAR form of FedACG (Kim et al., CVPR 2024), PyTorch's default
+    initialisation; d = 11,173,962 (10 classes), 11,220,132 (100), 11,271,432 (200).
+
+    `stem="7x7"`: torchvision's, as in the code descending from FedDyn (Acar et al.,
+    ICLR 2021), with its Kaiming-normal convolutions; d = 11,181,642 (10 classes).
+    """
+    if stem not in ("3x3", "7x7"):
+        raise ValueError(f"stem must be '3x3' or '7x7', got {stem!r}")
+    if stem == "3x3":
+        kernel_init = None
+        front: list[Layer] = [Conv(64, 3, padding=1, use_bias=False)]
+        pool: list[Layer] = []
+    else:
+        kernel_init = kaiming_fan_out
+        front = [Conv(64, 7, 2, padding=3, use_bias=False, kernel_init=kernel_init)]
+        pool = [_pool_3x3]
+    pair = functools.partial(_pair, groups=groups, kernel_init=kernel_init)
+    return staged(
+        [*front, group_norm(groups), nn.relu, *pool],
+        pair(64, strides=1),
+        pair(128, strides=2),
+        pair(256, strides=2),
+        [*pair(512, strides=2), _mean_over_space],
+        [Dense(classes)],
+    )
+
+
+class BasicBlock(nn.Module):
+    """relu(GN conv relu GN conv x + shortcut x); a 1x1 shortcut if shapes differ."""
+
+    features: int
+    strides: int
+    groups: int
+    kernel_init: Initializer | None = None
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        conv = functools.partial(
+            Conv, self.features, use_bias=False, kernel_init=self.kernel_init
+        )
+        h = conv(kernel_size=3, strides=self.strides, padding=1)(x)
+        h = nn.relu(group_norm(self.groups)(h))
+        h = group_norm(self.groups)(conv(kernel_size=3, padding=1)(h))
+        if x.shape != h.shape:
+            x = conv(kernel_size=1, strides=self.strides)(x)
+            x = group_norm(self.groups)(x)
+        return nn.relu(h + x)
+
+
+def group_norm(groups: int) -> nn.GroupNorm:
+    """PyTorch's `GroupNorm`: affine, epsilon 1e-5."""
+    return nn.GroupNorm(groups, epsilon=1e-5, param_dtype=float)
+
+
+def _pair(
+    features: int, strides: int, groups: int, kernel_init: Initializer | None
+) -> list[BasicBlock]:
+    return [BasicBlock(features, s, groups, kernel_init) for s in (strides, 1)]
+
+
+def _pool_3x3(x: jax.Array) -> jax.Array:
+    return max_pool(x, window=3, stride=2, padding=1)
+
+
+def _mean_over_space(x: jax.Array) -> jax.Array:
+    return jnp.mean(x, axis=(1, 2))

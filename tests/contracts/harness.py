@@ -1,0 +1,58 @@
+"""One simulation and one compiled step per combination, shared by all contract tests."""
+
+from functools import cache
+
+import jax
+
+import fedjax_mos as fm
+from tests import problem
+from tests.contracts.table import ALGORITHMS, BACKENDS, PLANS
+
+COHORT = 3
+
+
+@cache
+def simulate(name, plan="steps", backend="vmapped", neutral=False):
+    """The row `name` on the toy population."""
+    row = ALGORITHMS[name]
+    options = row.hp | row.options | ((row.neutral or {}) if neutral else {})
+    return build(fm.spec(row.factory, **options), plan, BACKENDS[backend]())
+
+
+def build(algorithm, plan="steps", backend=None, sampler=None):
+    return fm.simulation(
+        algorithm,
+        fm.local_work(fm.cross_entropy(problem.tanh_net), PLANS[plan]),
+        fm.adaptive(COHORT) if sampler is None else sampler,
+        backend=backend,
+    )
+
+
+@cache
+def compiled(sim):
+    """The jitted step; `traces(sim)` counts how often it was traced."""
+
+    def step(data, state, key):
+        _traces[sim] = traces(sim) + 1
+        return sim.step(data, state, key)
+
+    return jax.jit(step)
+
+
+_traces = {}
+
+
+def traces(sim):
+    return _traces.get(sim, 0)
+
+
+def start(sim, seed=0, hp=None):
+    return sim.init(problem.tanh_params(), problem.data(), jax.random.key(seed), hp)
+
+
+def rounds(sim, count, seed=0, hp=None):
+    """The state after `count` rounds."""
+    state, data, key = start(sim, seed, hp), problem.data(), jax.random.key(seed)
+    for t in range(count):
+        state, _ = compiled(sim)(data, state, jax.random.fold_in(key, t))
+    return state
