@@ -22,17 +22,17 @@ import fedjax_mos as fm
 
 SEEDS, ROUNDS, PIECE = 3, 100, 16
 RESULTS = Path(__file__).parent / "results"
-LRS = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4]
+# Centred on the best of a first, coarser grid of the same size for each method.
 MOS = {
-    "lr": [0.02, 0.05, 0.1, 0.2],
-    "storm": [0.1, 0.4],
-    "prox": [0.001, 0.1],
-    "server_momentum": [0.3, 0.5, 0.7, 0.85],
+    "lr": [0.1, 0.2, 0.3, 0.4],
+    "storm": [0.2, 0.4, 0.7, 0.9],
+    "prox": [0.001, 0.05],
+    "server_momentum": [0.5, 0.7],
 }
 GRIDS = {
     "fedavg": {
-        "lr": [*LRS, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5],
-        "server_lr": [0.7, 1.0, 1.5, 2.0],
+        "lr": [0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6],
+        "server_lr": [0.7, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0],
     },
     "fedmos": MOS,
     "fedmos_release": MOS,

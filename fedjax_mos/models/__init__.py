@@ -6,7 +6,7 @@ from fedjax_mos.models.cnn import (
     fedmos_cifar_lenet,
     fedmos_mnist_cnn,
 )
-from fedjax_mos.models.linear import linear as logistic
+from fedjax_mos.models.linear import logistic
 from fedjax_mos.models.mlp import mlp
 from fedjax_mos.models.resnet import resnet18
 from fedjax_mos.models.staged import Staged, apply, count, forward, init

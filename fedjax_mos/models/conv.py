@@ -1,15 +1,14 @@
 """Convolution and max-pooling that stay fast under a client axis and inside a loop.
 
 Clients have their own weights, so `vmap` turns a convolution into a grouped one, for
-which XLA has only a slow path on CPU (and inside `lax.scan` even without groups): 10 to
-30 times slower than the matrix products below. Only slices, concatenations and products
+which XLA has only a slow path on CPU (and inside `lax.scan` even without groups): 14 to
+35 times slower than the matrix products below. Only slices, concatenations and products
 are used, so every transposition is again made of these, and forward mode works too.
 
-The choice of form was measured with one client, forward + backward, batch 10. Patches
-along the width and a sum of products over the height equals full patches on wide
-inputs (12x12x32, 5x5 -> 64; 32x32x64, 3x3 -> 64) and is up to 1.4 times faster for 6 to
-32 channels; on images, whose inner products would be too short, full patches are twice
-as fast (28x28x1, 5x5 -> 32). The figures are in benchmarks/NOTES.md.
+The form was chosen by measuring forward + backward, batch 10 (benchmarks/NOTES.md).
+Patches along the width with a sum of products over the height beat full patches by up
+to 1.4 times for 6 to 32 channels and tie beyond. On images the inner products of that
+form would be too short: with 1 or 3 channels full patches are 1.2 to 2.3 times faster.
 """
 
 import functools

@@ -4,7 +4,7 @@ from fedjax_mos.models.layers import Dense, flatten
 from fedjax_mos.models.staged import Staged, staged
 
 
-def linear(classes: int = 10) -> Staged:
+def logistic(classes: int = 10) -> Staged:
     """Logistic regression on the flattened input, which is also its feature vector.
 
     The convex model of FedProx (Li et al., MLSys 2020). d = (n + 1) classes for n

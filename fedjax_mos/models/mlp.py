@@ -19,7 +19,7 @@ def mlp(
     commute, so it is dropout after the ReLU as well.
     """
     if not hidden:
-        raise ValueError("hidden=() leaves no hidden layer: use linear(classes)")
+        raise ValueError("hidden=() leaves no hidden layer: use logistic(classes)")
 
     def layer(width: int) -> list[Layer]:
         return [Dense(width), nn.Dropout(dropout), nn.relu]

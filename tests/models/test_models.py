@@ -15,7 +15,7 @@ from fedjax_mos.models.cnn import (
     fedmos_mnist_cnn,
 )
 from fedjax_mos.models.layers import Conv, Dense, channel_dropout
-from fedjax_mos.models.linear import linear
+from fedjax_mos.models.linear import logistic
 from fedjax_mos.models.mlp import mlp
 from fedjax_mos.models.resnet import resnet18
 from fedjax_mos.models.staged import apply, count, forward, init, staged
@@ -24,7 +24,7 @@ MNIST, CIFAR, TINY = (28, 28, 1), (32, 32, 3), (64, 64, 3)
 
 # name: model, input shape, parameters, length of the feature vector
 MODELS = {
-    "linear": (linear(), MNIST, 7_850, 784),
+    "logistic": (logistic(), MNIST, 7_850, 784),
     "mlp": (mlp(), MNIST, 159_010, 200),
     "2nn": (mlp((200, 200)), MNIST, 199_210, 200),
     "fedcams_mlp": (mlp((64,), dropout=0.5), MNIST, 50_890, 64),
@@ -140,7 +140,7 @@ def test_resnet_forward_backward_and_cuts(name):
 def test_start_out_of_range_is_refused():
     """A wrong level must not silently return an empty tuple."""
     with pytest.raises(ValueError, match="start=2"):
-        forward(linear(), {}, images(1, 4), start=2)
+        forward(logistic(), {}, images(1, 4), start=2)
 
 
 def test_default_initialisation_is_pytorchs():
