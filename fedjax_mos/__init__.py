@@ -15,7 +15,7 @@ from fedjax_mos.data.sources import load
 from fedjax_mos.evaluate import evaluator, per_client
 from fedjax_mos.experiment import Experiment
 from fedjax_mos.hyperparameters import spec
-from fedjax_mos.local import epochs, local_work, with_replacement
+from fedjax_mos.local import epochs, local_scan, local_work, with_replacement
 from fedjax_mos.losses import classification, cross_entropy, masked_mean
 from fedjax_mos.round import simulation
 from fedjax_mos.run import rollout, run
@@ -46,6 +46,7 @@ __all__ = [
     "fedopt",
     "identity",
     "load",
+    "local_scan",
     "local_work",
     "masked_mean",
     "multinomial",

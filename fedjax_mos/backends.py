@@ -42,8 +42,8 @@ def vmapped() -> Backend:
 def chunked(chunk: int, *, remat: bool = False) -> Backend:
     """`chunk` slots at a time, so that memory does not grow with the cohort.
 
-    `remat` recomputes a client's work in the backward pass of a hypergradient instead of
-    keeping its activations.
+    `remat` recomputes a client's work in the backward pass of a hypergradient instead
+    of keeping its activations.
     """
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1: got {chunk}")
@@ -79,7 +79,7 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
 def sharded(
     mesh: Mesh | None = None, inner: Backend | None = None, axis: str = "clients"
 ) -> Backend:
-    """Slots split over the devices of `mesh` (default: all), `inner` on each of them."""
+    """Slots split over the devices of `mesh` (default: all), `inner` on each."""
     inner = vmapped() if inner is None else inner
     if mesh is None:
         auto = (jax.sharding.AxisType.Auto,)
@@ -122,10 +122,15 @@ def debug() -> Backend:
         fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
     ) -> Any:
         if isinstance(cohort.ids, jax.core.Tracer):
-            raise ValueError("the debug backend runs one simulation at a time, unjitted")
+            raise ValueError(
+                "the debug backend runs one simulation at a time, unjitted"
+            )
         outs = []
         for slot, client in enumerate(cohort.ids.tolist()):
-            one = (tree.gather(rows, slot), _with_own(view, tree.gather(_own(view), slot)))
+            one = (
+                tree.gather(rows, slot),
+                _with_own(view, tree.gather(_own(view), slot)),
+            )
             try:
                 with jax.disable_jit():
                     outs.append(fn(shared, *one, cohort.ids[slot]))
@@ -192,5 +197,3 @@ def _per_view(view: ClientView, shared: Any, own: Any) -> Any:
 def _slot_zero(rows: Row, view: ClientView, cohort: Cohort) -> tuple:
     own = _with_own(view, tree.gather(_own(view), 0))
     return tree.gather(rows, 0), own, cohort.ids[0]
-
-

@@ -41,8 +41,8 @@ _FEDACG = (
 )
 _FEDDYN = "Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021"
 _HSU = (
-    "Hsu et al., Measuring the Effects of Non-Identical Data Distribution for Federated "
-    "Visual Classification, 2019"
+    "Hsu et al., Measuring the Effects of Non-Identical Data Distribution for "
+    "Federated Visual Classification, 2019"
 )
 _RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
 _OURS = "this package"

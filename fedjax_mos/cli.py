@@ -90,7 +90,9 @@ def compare(
         result = member.run(seeds)
         histories[name] = result.history
         inside = folder / name.replace("/", "-")
-        report.write(inside, config(member) | {"seeds": seeds}, result.history, target, name)
+        report.write(
+            inside, config(member) | {"seeds": seeds}, result.history, target, name
+        )
         table = report.comparison(histories, target)
         table.to_csv(folder / "comparison.csv")
         figure = report.curves(histories, f"{setting.dataset}, {seeds} seeds")
@@ -138,9 +140,13 @@ def data(
 def config(experiment: Experiment) -> dict[str, Any]:
     """All that is needed to repeat an experiment."""
     return dataclasses.asdict(experiment) | {
-        "components": {kind: name for kind, (name, _) in experiment.components().items()},
+        "components": {
+            kind: name for kind, (name, _) in experiment.components().items()
+        },
         "chosen": experiment.chosen(),
-        "versions": {name: version(name) for name in ("fedjax_mos", "jax", "flax", "optax")},
+        "versions": {
+            name: version(name) for name in ("fedjax_mos", "jax", "flax", "optax")
+        },
         "platform": jax.default_backend(),
     }
 
@@ -150,7 +156,7 @@ def main(args: list[str] | None = None) -> None:
     app = tyro.extras.SubcommandApp()
     app.command(run)
     app.command(compare)
-    app.command(list_components, name="list")
+    app.command(name="list")(list_components)
     app.command(data)
     try:
         app.cli(prog="fedjax-mos", description=__doc__, args=args)
@@ -169,7 +175,9 @@ def _members(
         algorithm, slash, sampler = name.partition("/")
         if not slash:
             raise ValueError(f"algorithms are ALGORITHM/SAMPLER pairs: got {name!r}")
-        members[name] = Experiment(**shared, algorithm=algorithm, sampler=sampler, seed=seed)
+        members[name] = Experiment(
+            **shared, algorithm=algorithm, sampler=sampler, seed=seed
+        )
     known = {name: member.components() for name, member in members.items()}
     for option in given:
         if not any(options.accepts(option, parts) for parts in known.values()):
@@ -205,5 +213,3 @@ def _interrupted(result: Result) -> bool:
 def _end(result: Result) -> None:
     if _interrupted(result):
         raise SystemExit(INTERRUPTED)
-
-

@@ -14,12 +14,12 @@ Stores = Mapping[str, FederatedData]
 
 
 def evaluator(
-    metrics: PerExample, batch_size: int = 1000
+    metrics: PerExample, batch_size: int = 200
 ) -> Callable[[Params, Stores], Metrics]:
     """A pure function `(params, stores) -> {"store_metric": mean}`.
 
-    The mean runs over all examples that the clients of a store own; since p_i is a share
-    of examples, that is sum_i p_i (mean of client i).
+    The mean runs over all examples that the clients of a store own; since p_i is a
+    share of examples, that is sum_i p_i (mean of client i).
     """
 
     def evaluate(params: Params, stores: Stores) -> Metrics:
@@ -34,7 +34,7 @@ def evaluator(
 
 
 def per_client(
-    metrics: PerExample, batch_size: int = 1000
+    metrics: PerExample, batch_size: int = 200
 ) -> Callable[[Params, FederatedData], Metrics]:
     """A pure function `(params, data) -> {metric: [N]}` of means per client."""
 

@@ -1,4 +1,4 @@
-"""One experiment: the frozen dataclass that notebooks, the command line and sweeps share.
+"""One experiment: the frozen dataclass shared by notebooks and the command line.
 
 >>> result = Experiment(rounds=2).run(progress=False)
 >>> list(result.history.columns[:4])
@@ -7,7 +7,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,7 +81,9 @@ class Setting:
     def __post_init__(self) -> None:
         for name in ("cohort", "rounds", "batch_size", "eval_every"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: got {getattr(self, name)}")
+                raise ValueError(
+                    f"{name} must be at least 1: got {getattr(self, name)}"
+                )
         for name in ("clients", "steps", "epochs"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -197,7 +199,7 @@ class Experiment(Setting):
         algorithm = catalog.ALGORITHMS[self.algorithm].factory
         sampler = catalog.SAMPLERS[self.sampler].factory
         first = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), mean.dtype)
-        size = models.count(jax.eval_shape(_init(model), jax.random.key(0), first))
+        shapes = jax.eval_shape(partial(models.init, model), jax.random.key(0), first)
         sim = simulation(
             spec(algorithm, **chosen["algorithm"]),
             spec(
@@ -208,7 +210,7 @@ class Experiment(Setting):
                 **local,
             ),
             spec(sampler, self.cohort, **chosen["sampler"]),
-            backend=_backend(self.backend, size),
+            backend=_backend(self.backend, shapes),
         )
 
         def start(
@@ -275,7 +277,8 @@ def _population(
         parts = natural(dataset.groups)
         if clients not in (None, len(parts.size)):
             raise ValueError(
-                f"clients must be {len(parts.size)}, as many as {name} has: got {clients}"
+                f"clients must be {len(parts.size)}, the number {name} has: "
+                f"got {clients}"
             )
     else:
         parts = factory(
@@ -291,13 +294,15 @@ def _population(
     return dataset, data, stores
 
 
-def _backend(name: str, size: int) -> Backend:
-    """The backend called `name`; auto decides by platform and model size."""
+def _backend(name: str, params: Params) -> Backend:
+    """The backend called `name`; auto decides by platform and kind of model."""
     kind, slots = _backend_parts(name)
     if kind == "auto":
-        # On CPU a large model's client fits the cache alone, not many at once.
-        small = size <= 50_000
-        kind = "vmapped" if small or jax.default_backend() != "cpu" else "chunked"
+        # Measured (benchmarks/NOTES.md): on CPU the patches of a convolution fit the
+        # cache for one client at a time; dense models gain from larger products.
+        convolutional = any(leaf.ndim == 4 for leaf in jax.tree.leaves(params))
+        on_cpu = jax.default_backend() == "cpu"
+        kind = "chunked" if convolutional and on_cpu else "vmapped"
     chunked = backends.chunked(slots or 1)
     made: dict[str, Callable[[], Backend]] = {
         "vmapped": backends.vmapped,
@@ -325,10 +330,6 @@ def _backend_parts(name: str) -> tuple[str, int | None]:
 def _published_augmentation() -> Callable:
     """The training transform of Kim et al., CVPR 2024."""
     return augment.chain(augment.rotate(10), augment.pad_crop(4), augment.flip())
-
-
-def _init(model: Any) -> Callable[[Key, jax.Array], Params]:
-    return lambda key, x: models.init(model, key, x)
 
 
 def _frozen(chosen: dict[str, Any]) -> tuple:

@@ -77,9 +77,7 @@ def check_hp(hp: Mapping[str, Any]) -> None:
         if np.isnan(values).any():
             raise ValueError(f"{'.'.join(names)} must be a number: got {values}")
         for meaning in (GLOSSARY[name] for name in names if name in GLOSSARY):
-            below = (
-                values <= meaning.low if meaning.open_low else values < meaning.low
-            )
+            below = values <= meaning.low if meaning.open_low else values < meaning.low
             if below.any() or (values > meaning.high).any():
                 end = "(" if meaning.open_low else "["
                 raise ValueError(
@@ -111,7 +109,7 @@ def with_hp(defaults: Hp, changes: Mapping[str, Any] | None, dtype: jnp.dtype) -
 
 
 def per_round(hp: Hp, round: jax.Array) -> Hp:
-    """The default schedule: a leaf [T] holds one value per round, the last one stays."""
+    """The default schedule: a leaf [T] holds one value per round; the last stays."""
     return jax.tree.map(
         lambda leaf: leaf[jnp.minimum(round, len(leaf) - 1)] if leaf.ndim else leaf, hp
     )

@@ -188,7 +188,9 @@ def local_work(
             return optax.tree.add_scale(total, weight, out), None
 
         xs = (rows, count, jax.random.split(key, blocks))
-        zeros = optax.tree.zeros_like(jax.eval_shape(raw, params, take(view, rows[0]), key))
+        zeros = optax.tree.zeros_like(
+            jax.eval_shape(raw, params, take(view, rows[0]), key)
+        )
         (value, g), _ = jax.lax.scan(block, zeros, xs)
         return value, clipped(g)
 

@@ -70,7 +70,8 @@ def by_seed(history: "pd.DataFrame") -> "dict[int, pd.DataFrame]":
     """Seed -> its own history, for one seed or several."""
     if "seed" not in history:
         return {0: history}
-    return {int(s): h.reset_index(drop=True) for s, h in history.groupby("seed")}
+    groups = history.groupby("seed")
+    return {int(str(s)): h.reset_index(drop=True) for s, h in groups}
 
 
 def comparison(
@@ -111,8 +112,11 @@ def as_text(table: "pd.DataFrame", target: float) -> str:
     lines = [
         {
             "method": name,
-            "final accuracy": pair(100 * r.accuracy, 100 * r.accuracy_std, ".1f") + " %",
-            f"rounds to {100 * target:g} %": pair(r.rounds_to_target, r.rounds_std, ".1f"),
+            "final accuracy": pair(100 * r.accuracy, 100 * r.accuracy_std, ".1f")
+            + " %",
+            f"rounds to {100 * target:g} %": pair(
+                r.rounds_to_target, r.rounds_std, ".1f"
+            ),
             "reached": r.reached,
             "Mbit up + down": f"{r.megabits:.2f}",
             "seconds": f"{r.seconds:.1f}",

@@ -23,6 +23,7 @@ from fedjax_mos.types import (
     Hp,
     Key,
     LocalWork,
+    Metrics,
     Params,
     PyTree,
     RoundInfo,
@@ -68,7 +69,13 @@ def simulation(
         # Ordinary factories over tracers: costs trace time only, nothing at run time.
         made = {n: s.build(**hp[n]) for n, s in specs.items() if n != "algorithm"}
         algo = algorithm.build(made["local"], **hp["algorithm"])
-        return algo, made["sampler"], made["uplink"], made["downlink"], made["broadcast"]
+        return (
+            algo,
+            made["sampler"],
+            made["uplink"],
+            made["downlink"],
+            made["broadcast"],
+        )
 
     def init(
         params: Params,
@@ -79,7 +86,9 @@ def simulation(
         """The state before round 0; `hp` replaces some of the default numbers."""
         params = jax.tree.map(jnp.asarray, params)
         n = data.size.shape[0]
-        numbers = with_hp({k: s.hp for k, s in specs.items()}, hp, tree.float_dtype(params))
+        numbers = with_hp(
+            {k: s.hp for k, s in specs.items()}, hp, tree.float_dtype(params)
+        )
         start = jnp.zeros((), jnp.int32)
         algo, sampler_, up, down, cast = build(schedule(numbers, start))
         server, mine = algo.init(params)
@@ -126,7 +135,8 @@ def simulation(
         )
         rows, view = tree.gather(state.clients, cohort.ids), views(data, cohort.ids)
         count = cohort.mask.sum()
-        server, casts, metrics = state.server, [], {}
+        server, casts = state.server, []
+        metrics: Metrics = {}
         bits_up = bits_down = jnp.zeros(cohort.ids.shape, jnp.uint32)
 
         for e, exchange in enumerate(algo.exchanges):

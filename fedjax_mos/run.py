@@ -9,7 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_mos.types import FederatedData, Key, PyTree, RoundInfo, RoundState, Simulation
+from fedjax_mos.types import (
+    FederatedData,
+    Key,
+    PyTree,
+    RoundInfo,
+    RoundState,
+    Simulation,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +43,8 @@ def rollout(
     """
     if rounds % every:
         raise ValueError(f"rounds must be a multiple of every: {rounds} % {every} != 0")
-    step = partial(sim.step, data)
-    step = jax.checkpoint(step) if remat else step
+    plain = partial(sim.step, data)
+    step: Callable = jax.checkpoint(plain) if remat else plain
 
     def block(state: RoundState, numbers: jax.Array) -> tuple[RoundState, PyTree]:
         # The key of a round depends on its number alone, so 4 + 2 rounds equal 6.
@@ -67,11 +74,11 @@ def run(
 ) -> "tuple[RoundState, pd.DataFrame]":
     """Train and record: the last state, and one row of history per round.
 
-    `evaluate(params, stores)` fills its columns every `every` rounds and after the last.
-    `bits_up`, `bits_down` and `seconds` are cumulative; bits are exact integers. A batch
-    of keys [S] with a state whose leaves have a leading axis S runs S simulations as
-    one program, told apart by the column `lane`. An interrupt (Ctrl-C) ends the run
-    after the block of rounds under way and returns what is there.
+    `evaluate(params, stores)` fills its columns every `every` rounds and after the
+    last. `bits_up`, `bits_down` and `seconds` are cumulative; bits are exact integers.
+    A batch of keys [S] with a state whose leaves have a leading axis S runs S
+    simulations as one program, told apart by the column `lane`. An interrupt (Ctrl-C)
+    ends the run after the block of rounds under way and returns what is there.
 
     The caller's `state` stays usable.
     """
@@ -208,4 +215,3 @@ def _spread(seconds: np.ndarray) -> np.ndarray:
     return np.stack(
         [np.interp(rounds, ends, np.concatenate([[0], row[known]])) for row in seconds]
     )
-

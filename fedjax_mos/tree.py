@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from fedjax_mos.types import PyTree
 
 
-def gather(tree: PyTree, ids: jax.Array) -> PyTree:
+def gather(tree: PyTree, ids: jax.Array | int) -> PyTree:
     """Rows `ids` of every leaf."""
     return jax.tree.map(lambda leaf: leaf[ids], tree)
 

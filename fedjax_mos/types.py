@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
-from jax.typing import ArrayLike
 
 PyTree = Any
 Params = PyTree
 Key = jax.Array
-Scalar = ArrayLike  # a float hyperparameter: a Python float or a traced array
+Scalar = float | jax.Array  # a float hyperparameter, possibly traced
 Metrics = dict[str, jax.Array]
 Hp = dict[str, Any]  # component -> name -> float array
 
@@ -89,14 +88,14 @@ class Step(NamedTuple):
 
 
 class Loss(Protocol):
-    def __call__(self, params: Params, batch: Batch, key: Key) -> jax.Array:
+    def __call__(self, params: Params, batch: Batch, key: Key, /) -> jax.Array:
         """Mean loss over the rows of `batch` whose mask is True."""
         ...
 
 
 class Gradient(Protocol):
     def __call__(
-        self, params: Params, batch: Batch, key: Key
+        self, params: Params, batch: Batch, key: Key, /
     ) -> tuple[jax.Array, Params]:
         """Loss and gradient on one minibatch, augmented and clipped as asked."""
         ...
@@ -104,7 +103,7 @@ class Gradient(Protocol):
 
 class FullGradient(Protocol):
     def __call__(
-        self, params: Params, view: ClientView, key: Key
+        self, params: Params, view: ClientView, key: Key, /
     ) -> tuple[jax.Array, Params]:
         """Loss and gradient over all of a client's examples."""
         ...
@@ -112,14 +111,14 @@ class FullGradient(Protocol):
 
 class Descend(Protocol):
     def __call__(
-        self, params: Params, direction: Params, lr: Scalar, epoch: jax.Array
+        self, params: Params, direction: Params, lr: Scalar, epoch: jax.Array, /
     ) -> Params:
         """One step against `direction`, with decays applied as asked."""
         ...
 
 
 class MakePlan(Protocol):
-    def __call__(self, view: ClientView, key: Key) -> Plan:
+    def __call__(self, view: ClientView, key: Key, /) -> Plan:
         """Draw one client's minibatches for this round."""
         ...
 
@@ -147,7 +146,7 @@ class Aggregate(NamedTuple):
 
 class ClientWork(Protocol):
     def __call__(
-        self, down: Down, mine: Mine, view: ClientView, key: Key
+        self, down: Down, mine: Mine, view: ClientView, key: Key, /
     ) -> tuple[Up, Mine, Metrics]:
         """One client's part: message received, own state -> message, own state.
 
@@ -179,13 +178,15 @@ class Cohort(NamedTuple):
     """A fixed number of slots; a live client appears in exactly one of them."""
 
     ids: jax.Array  # [M] int
-    weights: jax.Array  # [M] float, the estimator's weights; the engine normalises nothing
+    weights: (
+        jax.Array
+    )  # [M] float, the estimator's weights; the engine normalises nothing
     mask: jax.Array  # [M] bool, False for a dead slot
 
 
 class Sample(Protocol):
     def __call__(
-        self, state: SamplerState, key: Key, params: Params, data: FederatedData
+        self, state: SamplerState, key: Key, params: Params, data: FederatedData, /
     ) -> tuple[Cohort, SamplerState]:
         """Choose this round's cohort."""
         ...
@@ -210,7 +211,7 @@ class Wire(NamedTuple):
 
 class Send(Protocol):
     def __call__(
-        self, state: ChannelState, wire: Wire, key: Key, context: PyTree
+        self, state: ChannelState, wire: Wire, key: Key, context: PyTree, /
     ) -> tuple[Wire, ChannelState]:
         """Deliver one message. `context` is what the client received this round."""
         ...
@@ -272,7 +273,7 @@ class Shared(NamedTuple):
 
 class OneClient(Protocol):
     def __call__(
-        self, shared: Shared, row: Row, view: ClientView, client: jax.Array
+        self, shared: Shared, row: Row, view: ClientView, client: jax.Array, /
     ) -> tuple[Up, Row, PyTree]:
         """One client's whole exchange: message, new row, per-slot information.
 
@@ -289,6 +290,7 @@ class MapClients(Protocol):
         rows: Row,
         view: ClientView,
         cohort: Cohort,
+        /,
     ) -> tuple[tuple[Up, Up], Row, PyTree]:
         """Run all slots: ((weighted mean, live sum), rows, per-slot information)."""
         ...

@@ -1,4 +1,4 @@
-"""Checks that need float64, in a process of their own: it cannot be switched on later."""
+"""Checks that need float64, in their own process: it cannot be switched on later."""
 
 import os
 import subprocess
@@ -14,7 +14,17 @@ import pytest
 def test_in_float64(path, pytestconfig):
     """Gradients against differences, and algorithms against NumPy to 1e-9."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", path],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            path,
+        ],
         cwd=pytestconfig.rootpath,
         env=os.environ | {"JAX_ENABLE_X64": "1"},
         capture_output=True,

@@ -6,7 +6,7 @@ Adaptive Selection", INFOCOM 2023, Algorithm 1.
 Client i, with x the received model, y_0 = x and steps k = 0..K-1:
 
     d_0     = grad f_i(x; B_0)                        B_0: all local data, or a batch
-    d_k     = g(y_k; b) + (1 - a) (d_{k-1} - g(y_{k-1}; b))      same b, same dropout key
+    d_k     = g(y_k; b) + (1 - a) (d_{k-1} - g(y_{k-1}; b))     same b and dropout key
     y_{k+1} = y_k - lr d_k - prox (y_k - x)
     send      delta_i = y_K - x
 

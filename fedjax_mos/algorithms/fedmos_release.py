@@ -4,9 +4,9 @@ Program of Wang et al., "FedMoS: Taming Client Drift in Federated Learning with 
 Momentum and Adaptive Selection", INFOCOM 2023 (Distributed-Learning-Networking-Group/
 FedMoS, commit 4cc4525).
 
-The released optimiser evaluates one gradient per step and subtracts a stored gradient of
-another batch, whose memory is zero at the second step. What remains is plain SGD plus a
-fading multiple of the first minibatch gradient:
+The released optimiser evaluates one gradient per step and subtracts a stored one of
+another batch, whose memory is zero at the second step. What remains is plain SGD plus
+a fading multiple of the first minibatch gradient:
 
     d_0     = g(x; b_0)
     d_k     = g(y_k; b_k) + (1 - a)^k d_0

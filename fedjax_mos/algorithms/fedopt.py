@@ -69,8 +69,9 @@ def fedopt(
 def fedavg(local: LocalWork, *, lr: Scalar, server_lr: Scalar) -> Algorithm:
     """FedAvg: x <- x + server_lr * mean_i delta_i.
 
-    McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized
-    Data", AISTATS 2017. No state; one tree up, one down; K gradient evaluations.
+    McMahan et al., "Communication-Efficient Learning of Deep Networks from
+    Decentralized Data", AISTATS 2017. No state; one tree up, one down; K gradient
+    evaluations.
 
     >>> import fedjax_mos as fm
     >>> fm.spec(fm.fedavg, lr=0.1, server_lr=1.0).hp

@@ -47,7 +47,7 @@ def federate(
             f"partition.size must sum to the length of partition.order: "
             f"{size.sum()} != {len(order)}"
         )
-    if len(order) and not (0 <= order.min() and order.max() < len(x)):
+    if len(order) and not (order.min() >= 0 and order.max() < len(x)):
         raise ValueError(
             f"partition.order must lie in [0, {len(x) - 1}]: "
             f"it spans [{order.min()}, {order.max()}]"

@@ -13,7 +13,8 @@ def multinomial(cohort: int) -> Sampler:
     A client's share is the share of examples it owns, so a draw is the owner of a
     uniformly drawn example: exact integers, O(M log N).
 
-    Reference: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020.
+    Reference: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys
+    2020.
     """
     check_cohort(cohort)
 

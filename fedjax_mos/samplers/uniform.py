@@ -9,9 +9,7 @@ from fedjax_mos.samplers.cohort import check_cohort
 from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
 
 
-def uniform(
-    cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28"
-) -> Sampler:
+def uniform(cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28") -> Sampler:
     """`cohort` distinct clients, every set equally likely.
 
     Weights of client i, with p_i its share of the examples:
@@ -25,9 +23,7 @@ def uniform(
     """
     check_cohort(cohort)
     if weights not in ("eq28", "mean", "share"):
-        raise ValueError(
-            f"weights must be 'eq28', 'mean' or 'share': got {weights!r}"
-        )
+        raise ValueError(f"weights must be 'eq28', 'mean' or 'share': got {weights!r}")
 
     def init(data: FederatedData, key: Key) -> tuple:
         check_cohort(cohort, data)

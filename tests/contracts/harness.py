@@ -1,4 +1,4 @@
-"""One simulation and one compiled step per combination, shared by all contract tests."""
+"""One simulation and one compiled step per combination, shared by all tests."""
 
 from functools import cache
 

@@ -24,7 +24,9 @@ MOS = {"lr": 0.3, "storm": 0.2, "prox": 0.05, "server_momentum": 0.5}
 NEUTRAL_MOS = {"storm": 1.0, "prox": 0.0, "server_momentum": 0.0}
 
 ALGORITHMS = {
-    "fedavg": Row(fm.fedavg, {"lr": 0.3, "server_lr": 0.9}, {"server_lr": 1.0}, 1, 1, 0),
+    "fedavg": Row(
+        fm.fedavg, {"lr": 0.3, "server_lr": 0.9}, {"server_lr": 1.0}, 1, 1, 0
+    ),
     "fedmos": Row(fm.fedmos, MOS, NEUTRAL_MOS | {"first_batch": "step"}, 1, 1, 0),
     "fedmos-large": Row(
         fm.fedmos,

@@ -32,7 +32,7 @@ def test_a_step_keeps_the_state_scannable(name):
 
 @algorithms
 def test_a_step_is_pure(name):
-    """Hidden state would make two equal calls differ, or differ from the unjitted one."""
+    """Hidden state would make equal calls differ, or differ from the unjitted one."""
     sim, data = harness.simulate(name), problem.data()
     state, key = harness.start(sim), jax.random.key(1)
     once = harness.compiled(sim)(data, state, key)
@@ -44,7 +44,7 @@ def test_a_step_is_pure(name):
 
 @algorithms
 def test_a_step_compiles_once(name):
-    """A weak type or a changed shape in the returned state would compile every round."""
+    """A weak type or changed shape in the returned state would compile each round."""
     sim = harness.simulate(name)
     harness.rounds(sim, 3)
     assert harness.traces(sim) == 1
@@ -97,7 +97,9 @@ def test_the_order_of_slots_does_not_matter(name):
     for ids in ([0, 3, 5], [5, 0, 3]):
         weights = {0: 0.5, 3: 0.2, 5: 0.3}
         sampler = problem.fixed_cohort(ids, [weights[i] for i in ids])
-        sim = harness.build(fm.spec(row.factory, **row.hp, **row.options), sampler=sampler)
+        sim = harness.build(
+            fm.spec(row.factory, **row.hp, **row.options), sampler=sampler
+        )
         state, _ = sim.step(data, harness.start(sim), key)
         results.append((state.server, state.clients))
     chex.assert_trees_all_close(*results, rtol=1e-5, atol=1e-6)

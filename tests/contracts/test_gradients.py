@@ -1,6 +1,6 @@
 """Hyperparameters can be differentiated: against central differences.
 
-Meaningful in float64 only: tests/test_float64.py runs this file in a process of its own.
+Meaningful in float64 only: tests/test_float64.py runs this file in its own process.
 """
 
 import jax

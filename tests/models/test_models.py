@@ -75,7 +75,7 @@ def test_parameter_count_and_shapes(name):
     assert hidden[-1].shape == (3, classes)
 
 
-@pytest.mark.parametrize("make", [linear, mlp, cnn, fedmos_cifar_cnn3, resnet18])
+@pytest.mark.parametrize("make", [logistic, mlp, cnn, fedmos_cifar_cnn3, resnet18])
 def test_other_sizes_and_classes(make):
     """Nothing but the factory's arguments may fix the data's shape."""
     model = make(classes=7)
