@@ -6,20 +6,64 @@ a scan of it, and every float hyperparameter is a leaf of the state.
 
 from fedjax_mos import types
 from fedjax_mos._version import __version__
-from fedjax_mos.algorithms import fedavg, fedmos, fedmos_release, fedopt
+from fedjax_mos.algorithms import (
+    fedacg,
+    fedadagrad,
+    fedadam,
+    fedams,
+    fedavg,
+    fedavgm,
+    fedcm,
+    feddc,
+    feddyn,
+    fedglomo,
+    fedlomo,
+    fedmos,
+    fedmos_release,
+    fedopt,
+    fedprox,
+    fedyogi,
+    lag,
+    mime,
+    mimelite,
+    scaffold,
+    slowmo,
+    stem,
+)
 from fedjax_mos.backends import chunked, debug, sharded, vmapped
-from fedjax_mos.channels import dense, identity
+from fedjax_mos.channels import (
+    accelerated,
+    dense,
+    difference,
+    error_feedback,
+    identity,
+    lazy,
+    plain,
+    quantise,
+    random_k,
+    scaled_sign,
+    top_k,
+)
 from fedjax_mos.data import Partition, augment, federate, partition
 from fedjax_mos.data.dataset import arrays
 from fedjax_mos.data.sources import load
 from fedjax_mos.evaluate import evaluator, per_client
 from fedjax_mos.experiment import Experiment
-from fedjax_mos.hyperparameters import spec
+from fedjax_mos.hyperparameters import decaying, spec
 from fedjax_mos.local import epochs, local_scan, local_work, with_replacement
 from fedjax_mos.losses import classification, cross_entropy, masked_mean
 from fedjax_mos.round import simulation
 from fedjax_mos.run import rollout, run
-from fedjax_mos.samplers import adaptive, multinomial, uniform
+from fedjax_mos.samplers import (
+    adaptive,
+    bernoulli,
+    multinomial,
+    pools,
+    power_of_choice,
+    systematic,
+    uniform,
+    uniform_release,
+)
 from fedjax_mos.types import Algorithm, Exchange, Spec
 
 __all__ = [
@@ -29,36 +73,69 @@ __all__ = [
     "Partition",
     "Spec",
     "__version__",
+    "accelerated",
     "adaptive",
     "arrays",
     "augment",
+    "bernoulli",
     "chunked",
     "classification",
     "cross_entropy",
     "debug",
+    "decaying",
     "dense",
+    "difference",
     "epochs",
+    "error_feedback",
     "evaluator",
+    "fedacg",
+    "fedadagrad",
+    "fedadam",
+    "fedams",
     "fedavg",
+    "fedavgm",
+    "fedcm",
+    "feddc",
+    "feddyn",
     "federate",
+    "fedglomo",
+    "fedlomo",
     "fedmos",
     "fedmos_release",
     "fedopt",
+    "fedprox",
+    "fedyogi",
     "identity",
+    "lag",
+    "lazy",
     "load",
     "local_scan",
     "local_work",
     "masked_mean",
+    "mime",
+    "mimelite",
     "multinomial",
     "partition",
     "per_client",
+    "plain",
+    "pools",
+    "power_of_choice",
+    "quantise",
+    "random_k",
     "rollout",
     "run",
+    "scaffold",
+    "scaled_sign",
     "sharded",
     "simulation",
+    "slowmo",
     "spec",
+    "stem",
+    "systematic",
+    "top_k",
     "types",
     "uniform",
+    "uniform_release",
     "vmapped",
     "with_replacement",
 ]

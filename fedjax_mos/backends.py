@@ -178,20 +178,21 @@ def _pad(slots: tuple, multiple: int) -> tuple:
     return (*others, Cohort(cohort.ids, cohort.weights, mask))
 
 
-def _own(view: ClientView) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The parts of a view that have a slot axis."""
-    return view.offset, view.size, view.share
+_OWN = ("offset", "size", "share", "importance")  # a view's parts with a slot axis
+
+
+def _own(view: ClientView) -> tuple[jax.Array, ...]:
+    return tuple(getattr(view, name) for name in _OWN)
 
 
 def _with_own(view: ClientView, own: tuple) -> ClientView:
-    offset, size, share = own
-    return dataclasses.replace(view, offset=offset, size=size, share=share)
+    return dataclasses.replace(view, **dict(zip(_OWN, own, strict=True)))
 
 
 def _per_view(view: ClientView, shared: Any, own: Any) -> Any:
     """A view-shaped tree of axes or shardings."""
     one = dataclasses.replace(view, x=shared, y=shared, order=shared)
-    return _with_own(one, (own, own, own))
+    return _with_own(one, (own,) * len(_OWN))
 
 
 def _slot_zero(rows: Row, view: ClientView, cohort: Cohort) -> tuple:

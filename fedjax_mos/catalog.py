@@ -6,10 +6,13 @@ the equal-budget grid of benchmarks/digits_grid.py.
 
 import difflib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
-from fedjax_mos import algorithms, channels, models, samplers
+from fedjax_mos import algorithms, channels, models, recipes, samplers
+from fedjax_mos.algorithms import shaped
 from fedjax_mos.data import partition, sources
+from fedjax_mos.hyperparameters import decaying
 from fedjax_mos.local import local_work
 
 
@@ -19,7 +22,12 @@ class Entry(NamedTuple):
     factory: Callable[..., Any]
     options: dict[str, Any]
     reference: str
-    tuned: dict[str, dict[str, Any]] = {}  # noqa: RUF012 - read only
+    tuned: dict[str, dict[str, Any]] = {}  # read only
+    # For algorithms: the channels that make a recipe, and who has to take part.
+    uplink: str = "identity"
+    downlink: str = "identity"
+    sampler: str | None = None  # the only sampler that makes sense
+    everyone: bool = False  # needs full participation
 
     def defaults(self, dataset: str) -> dict[str, Any]:
         """The options on `dataset`."""
@@ -40,17 +48,106 @@ _FEDACG = (
     "Gradient, CVPR 2024"
 )
 _FEDDYN = "Acar et al., Federated Learning Based on Dynamic Regularization, ICLR 2021"
+_FEDDC = (
+    "Gao et al., FedDC: Federated Learning with Non-IID Data via Local Drift "
+    "Decoupling and Correction, CVPR 2022"
+)
+_FEDCM = "Xu et al., FedCM: Federated Learning with Client-level Momentum, 2021"
 _HSU = (
     "Hsu et al., Measuring the Effects of Non-Identical Data Distribution for "
     "Federated Visual Classification, 2019"
 )
+_FEDOPT = "Reddi et al., Adaptive Federated Optimization, ICLR 2021"
+_FEDAMS = "Wang et al., Communication-Efficient Adaptive Federated Learning, ICML 2022"
+_SLOWMO = (
+    "Wang et al., SlowMo: Improving Communication-Efficient Distributed SGD with Slow "
+    "Momentum, ICLR 2020"
+)
+_SCAFFOLD = (
+    "Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging for Federated "
+    "Learning, ICML 2020"
+)
+_MIME = (
+    "Karimireddy et al., Breaking the Centralized Barrier for Cross-Device Federated "
+    "Learning, NeurIPS 2021"
+)
+_STEM = (
+    "Khanduri et al., STEM: A Stochastic Two-Sided Momentum Algorithm Achieving "
+    "Near-Optimal Sample and Communication Complexities for Federated Learning, "
+    "NeurIPS 2021"
+)
+_GLOMO = (
+    "Das et al., Faster Non-Convex Federated Learning via Global and Local Momentum, "
+    "UAI 2022"
+)
+_LAG = (
+    "Chen et al., LAG: Lazily Aggregated Gradient for Communication-Efficient "
+    "Distributed Learning, NeurIPS 2018"
+)
+_NLA = (
+    "Bidirectional communication-efficient non-convex adaptive federated learning, "
+    "anonymous submission, 2024"
+)
+_MOON = "Li, He and Song, Model-Contrastive Federated Learning, CVPR 2021"
+_FEDMLB = (
+    "Kim et al., Multi-Level Branched Regularization for Federated Learning, ICML 2022"
+)
+_FEDLC = (
+    "Zhang et al., Federated Learning with Label Distribution Skew via Logits "
+    "Calibration, ICML 2022"
+)
+_FEDNTD = (
+    "Lee et al., Preservation of the Global Knowledge by Not-True Distillation in "
+    "Federated Learning, NeurIPS 2022"
+)
+_FEDDECORR = (
+    "Shi et al., Towards Understanding and Mitigating Dimensional Collapse in "
+    "Heterogeneous Federated Learning, ICLR 2023"
+)
+_FRABONI = (
+    "Fraboni et al., Clustered Sampling: Low-Variance and Improved Representativity "
+    "for Clients Selection in Federated Learning, ICML 2021"
+)
+_POWER = (
+    "Cho et al., Towards Understanding Biased Client Selection in Federated Learning, "
+    "AISTATS 2022"
+)
+_SYSTEMATIC = "Madow, On the Theory of Systematic Sampling, 1949"
+_STICH = "Stich et al., Sparsified SGD with Memory, NeurIPS 2018"
 _RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
 _OURS = "this package"
 
 # The numbers of the FedMoS release's run.sh; the paper prints none.
 _FEDMOS_NUMBERS = {"lr": 0.01, "storm": 0.1, "prox": 0.001, "server_momentum": 0.8}
-
 _FEDMOS_DIGITS = {"lr": 0.3, "storm": 0.9, "prox": 0.001, "server_momentum": 0.7}
+# The settings that FedACG's comparison shares, and those of FedCAMS's program.
+_SGD = {"lr": 0.1, "server_lr": 1.0}
+_ACG = {"lr": 0.1, "server_momentum": 0.85}
+_MOMENTS = {"b1": 0.9, "b2": 0.99}
+_AMS = {"lr": 0.01, "server_lr": 1.0} | _MOMENTS | {"eps": 1e-3}
+_AMS_OPTIONS = {"option": 1, "bias_correction": False}
+
+# Objective, its numbers, reference: FedAvg's server as NAME, FedACG's as NAME_acg.
+_SHAPED: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
+    "moon": (shaped.moon, {"weight": 1.0, "temperature": 0.5}, _MOON),
+    "fedmlb": (shaped.fedmlb, {"ce_weight": 1.0, "kl_weight": 1.0}, _FEDMLB),
+    "fedlc": (shaped.fedlc, {"temperature": 1.0, "include_true": True}, _FEDLC),
+    "fedntd": (
+        shaped.fedntd,
+        {"ce_weight": 1.0, "weight": 1.0, "temperature": 1.0},
+        _FEDNTD,
+    ),
+    "feddecorr": (shaped.feddecorr, {"weight": 0.01}, _FEDDECORR),
+}
+
+
+def _ams(uplink: str, downlink: str = "identity", reference: str = _NLA) -> Entry:
+    """A recipe: FedAMS's server behind these channels."""
+    options = _AMS | _AMS_OPTIONS
+    return Entry(
+        algorithms.fedams, options, reference, uplink=uplink, downlink=downlink
+    )
+
 
 ALGORITHMS: dict[str, Entry] = {
     "fedavg": Entry(
@@ -59,6 +156,56 @@ ALGORITHMS: dict[str, Entry] = {
         _FEDAVG,
         tuned={"digits": {"lr": 0.35, "server_lr": 1.25}},
     ),
+    "fedprox": Entry(algorithms.fedprox, _SGD | {"prox": 0.002}, _FEDPROX),
+    "fedavgm": Entry(algorithms.fedavgm, _SGD | {"server_momentum": 0.4}, _HSU),
+    "slowmo": Entry(algorithms.slowmo, _SGD | {"server_momentum": 0.5}, _SLOWMO),
+    "fedadagrad": Entry(
+        algorithms.fedadagrad,
+        {"lr": 0.1, "server_lr": 0.01, "b1": 0.0, "eps": 1e-3},
+        _FEDOPT,
+    ),
+    "fedadam": Entry(
+        algorithms.fedadam,
+        {"lr": 0.1, "server_lr": 0.01} | _MOMENTS | {"eps": 1e-3},
+        _FEDOPT,
+    ),
+    "fedyogi": Entry(
+        algorithms.fedyogi,
+        {"lr": 0.1, "server_lr": 0.01} | _MOMENTS | {"eps": 1e-3},
+        _FEDOPT,
+    ),
+    "fedams": Entry(algorithms.fedams, _AMS | _AMS_OPTIONS, _FEDAMS),
+    "fedams_option2": Entry(
+        algorithms.fedams, _AMS | _AMS_OPTIONS | {"option": 2}, _FEDAMS
+    ),
+    "fedams_release": Entry(
+        algorithms.fedams,
+        _AMS | _AMS_OPTIONS | {"bias_correction": True},
+        f"Released program of {_FEDAMS}",
+    ),
+    "scaffold": Entry(algorithms.scaffold, _SGD | {"option": 2}, _SCAFFOLD),
+    "scaffold_option1": Entry(algorithms.scaffold, _SGD | {"option": 1}, _SCAFFOLD),
+    "feddyn": Entry(
+        algorithms.feddyn,
+        {"lr": 0.1, "dyn": 0.1, "scale_by_importance": False},
+        _FEDDYN,
+    ),
+    "feddc": Entry(
+        algorithms.feddc,
+        {"lr": 0.1, "dyn": 0.01, "scale_by_importance": False},
+        _FEDDC,
+    ),
+    "fedcm": Entry(
+        algorithms.fedcm, _SGD | {"mix": 0.1, "decay_inside": False}, _FEDCM
+    ),
+    "fedcm_decay_inside": Entry(
+        algorithms.fedcm, _SGD | {"mix": 0.1, "decay_inside": True}, _FEDCM
+    ),
+    "mime": Entry(algorithms.mime, {"lr": 0.1, "server_momentum": 0.9}, _MIME),
+    "mimelite": Entry(algorithms.mimelite, {"lr": 0.1, "server_momentum": 0.9}, _MIME),
+    "stem": Entry(algorithms.stem, {"lr": 0.1, "storm": 0.1, "own_init": False}, _STEM),
+    "fedglomo": Entry(algorithms.fedglomo, {"lr": 0.1, "mix": 0.3}, _GLOMO),
+    "fedlomo": Entry(algorithms.fedlomo, {"lr": 0.1}, _GLOMO),
     "fedmos": Entry(
         algorithms.fedmos,
         _FEDMOS_NUMBERS | {"first_batch": "full"},
@@ -71,16 +218,85 @@ ALGORITHMS: dict[str, Entry] = {
         f"Released program of {_FEDMOS}",
         tuned={"digits": _FEDMOS_DIGITS},
     ),
+    "fedacg": Entry(algorithms.fedacg, _ACG | {"prox": 0.002}, _FEDACG),
+    **{
+        name: Entry(partial(shaped.on_fedavg, objective), _SGD | numbers, paper)
+        for name, (objective, numbers, paper) in _SHAPED.items()
+    },
+    **{
+        f"{name}_acg": Entry(
+            partial(shaped.on_fedacg, objective), _ACG | numbers, f"{paper}; {_FEDACG}"
+        )
+        for name, (objective, numbers, paper) in _SHAPED.items()
+    },
+    "lag": Entry(
+        algorithms.lag,
+        {"lr": 0.001, "horizon": 10},
+        f"{_LAG} (LAG-WK)",
+        uplink="lag_worker",
+        everyone=True,
+    ),
+    "lag_ps": Entry(
+        algorithms.lag,
+        {"lr": 0.001, "horizon": 10},
+        f"{_LAG} (LAG-PS)",
+        uplink="lag_contacted",
+        sampler="lag_contact",
+        everyone=True,
+    ),
+    "fedcams": _ams("feedback", reference=_FEDAMS),
+    "fednlaa": _ams("nla"),
+    "fedaa": _ams("aa"),
+    "fednlaca": _ams("nla_compressed"),
+    "fedaca": _ams("aa_compressed"),
+    "fedbnlaca": _ams("nla_compressed", "nla_down"),
+    "fedbaca": _ams("aa_compressed", "aa_down"),
 }
 
 SAMPLERS: dict[str, Entry] = {
     "ucs": Entry(samplers.uniform, {"weights": "eq28"}, _FEDMOS),
+    "ucs_release": Entry(
+        samplers.uniform_release, {}, f"Released program of {_FEDMOS}"
+    ),
     "md": Entry(samplers.multinomial, {}, _FEDPROX),
     "acs": Entry(samplers.adaptive, {}, _FEDMOS),
+    "systematic": Entry(samplers.systematic, {}, _SYSTEMATIC),
+    "bernoulli": Entry(samplers.bernoulli, {"weights": "mean"}, _FEDCM),
+    "power_of_choice": Entry(
+        samplers.power_of_choice, {"candidates": 20, "micro_batch": 256}, _POWER
+    ),
+    "lag_contact": Entry(
+        samplers.lag_contact, {"lr": 0.001, "smoothness": 1.0, "horizon": 10}, _LAG
+    ),
 }
+
+_CODEC = {"fraction": 1 / 8, "codec": "top_k", "bits": 4, "per_tensor": False}
+_RULED = _CODEC | {"kappa": 1.5}
 
 CHANNELS: dict[str, Entry] = {
     "identity": Entry(channels.identity, {}, _OURS),
+    "compressed": Entry(recipes.compressed, _CODEC, _STICH),
+    "feedback": Entry(recipes.with_feedback, _CODEC, _FEDAMS),
+    "nla": Entry(recipes.nla, {"kappa": 0.5, "reference": "transmitted"}, _NLA),
+    "aa": Entry(recipes.aa, {"kappa": 0.5}, _NLA),
+    "nla_compressed": Entry(
+        recipes.nla_compressed,
+        _RULED | {"ef_reference": "output", "reference": "transmitted"},
+        _NLA,
+    ),
+    "aa_compressed": Entry(
+        recipes.aa_compressed, _RULED | {"ef_reference": "output"}, _NLA
+    ),
+    "nla_down": Entry(
+        recipes.nla_down, _CODEC | {"kappa": 0.002, "downlink": "difference"}, _NLA
+    ),
+    "aa_down": Entry(
+        recipes.aa_down,
+        _CODEC | {"kappa": 0.002, "downlink": "difference", "extrapolate": False},
+        _NLA,
+    ),
+    "lag_worker": Entry(channels.lag_worker, {"skip": True}, _LAG),
+    "lag_contacted": Entry(channels.lag_worker, {"skip": False}, _LAG),
 }
 
 PARTITIONS: dict[str, Entry] = {
@@ -145,6 +361,7 @@ LOCAL = Entry(
     {"clip": None, "weight_decay": None, "epoch_decay": None, "micro_batch": 256},
     _OURS,
 )
+SCHEDULE = Entry(decaying, {"round_decay": None}, _OURS)
 
 
 class Habit(NamedTuple):
@@ -185,7 +402,7 @@ def listing() -> dict[str, list[dict[str, Any]]]:
         "partitions": PARTITIONS,
         "datasets": DATASETS,
         "models": MODELS,
-        "local": {"local": LOCAL},
+        "local": {"local": LOCAL, "schedule": SCHEDULE},
     }
     return {
         kind: [
@@ -193,6 +410,9 @@ def listing() -> dict[str, list[dict[str, Any]]]:
                 "name": name,
                 "hyperparameters": entry.options,
                 "tuned": entry.tuned,
+                "channels": {"uplink": entry.uplink, "downlink": entry.downlink}
+                if table is ALGORITHMS
+                else {},
                 "reference": entry.reference,
             }
             for name, entry in table.items()

@@ -6,6 +6,8 @@
 """
 
 import dataclasses
+import inspect
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -21,11 +23,12 @@ from fedjax_mos.data.dataset import Dataset
 from fedjax_mos.data.federated import federate
 from fedjax_mos.data.partition import natural
 from fedjax_mos.evaluate import evaluator
-from fedjax_mos.hyperparameters import check_hp, spec
+from fedjax_mos.hyperparameters import check_hp, per_round, spec
 from fedjax_mos.local import epochs, with_replacement
 from fedjax_mos.losses import classification, cross_entropy
 from fedjax_mos.round import simulation
 from fedjax_mos.run import run
+from fedjax_mos.samplers import pools
 from fedjax_mos.types import (
     Backend,
     FederatedData,
@@ -33,7 +36,9 @@ from fedjax_mos.types import (
     Metrics,
     Params,
     RoundState,
+    Sampler,
     Simulation,
+    Spec,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +46,16 @@ if TYPE_CHECKING:
 
 DEFAULT_CLIENTS = 100
 DEFAULT_STEPS = 5
+# Components whose floats are checked against the glossary.
+_NUMERIC = (
+    "algorithm",
+    "sampler",
+    "uplink",
+    "downlink",
+    "broadcast",
+    "local",
+    "schedule",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +82,16 @@ class Setting:
     """Examples per minibatch."""
     model: str | None = None
     """A model's name; by default what fits the data set."""
+    uplink: str | None = None
+    """How clients' messages travel; by default as the algorithm's recipe says."""
+    downlink: str | None = None
+    """How the server's messages travel to a client; by default as the recipe says."""
+    broadcast: str | None = None
+    """How the server's messages are shared by all clients, before the downlink."""
+    pool: int | None = None
+    """Candidates that clients are chosen from; by default all."""
+    pool_every: int = 100
+    """Rounds after which new candidates are drawn."""
     augment: bool = False
     """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
     backend: str = "auto"
@@ -84,7 +109,7 @@ class Setting:
                 raise ValueError(
                     f"{name} must be at least 1: got {getattr(self, name)}"
                 )
-        for name in ("clients", "steps", "epochs"):
+        for name in ("clients", "steps", "epochs", "pool", "pool_every"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1: got {value}")
@@ -136,7 +161,7 @@ class Experiment(Setting):
         if self.seed < 0:
             raise ValueError(f"seed must not be negative: got {self.seed}")
         chosen = self.chosen()
-        for kind in ("algorithm", "sampler", "local"):
+        for kind in _NUMERIC:
             check_hp({k: v for k, v in chosen[kind].items() if isinstance(v, float)})
         _backend_parts(self.backend)
 
@@ -145,11 +170,17 @@ class Experiment(Setting):
         """What fits the data set where nothing is said."""
         return catalog.HABITS.get(self.dataset, catalog.OTHER)
 
+    @property
+    def _sampler(self) -> str:
+        """The sampler's name; an algorithm may allow only one."""
+        only = catalog.lookup("algorithm", catalog.ALGORITHMS, self.algorithm).sampler
+        return only or self.sampler
+
     def components(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Kind -> (name, default options) of every component."""
         names = {
             "algorithm": (catalog.ALGORITHMS, self.algorithm),
-            "sampler": (catalog.SAMPLERS, self.sampler),
+            "sampler": (catalog.SAMPLERS, self._sampler),
             "partition": (catalog.PARTITIONS, self.partition or self.habit.partition),
             "model": (catalog.MODELS, self.model or self.habit.model),
         }
@@ -157,9 +188,19 @@ class Experiment(Setting):
             kind: (name, catalog.lookup(kind, table, name).defaults(self.dataset))
             for kind, (table, name) in names.items()
         }
-        entry = catalog.DATASETS.get(self.dataset)
-        found["dataset"] = (self.dataset, entry.options if entry else {})
+        algorithm = catalog.ALGORITHMS[self.algorithm]
+        for kind, usual in (
+            ("uplink", algorithm.uplink),
+            ("downlink", algorithm.downlink),
+            ("broadcast", "identity"),
+        ):
+            name = getattr(self, kind) or usual
+            entry = catalog.lookup(kind, catalog.CHANNELS, name)
+            found[kind] = (name, entry.options)
+        dataset = catalog.DATASETS.get(self.dataset)
+        found["dataset"] = (self.dataset, dataset.options if dataset else {})
         found["local"] = ("local", catalog.LOCAL.options)
+        found["schedule"] = ("schedule", catalog.SCHEDULE.options)
         return found
 
     def chosen(self) -> dict[str, dict[str, Any]]:
@@ -178,38 +219,59 @@ class Experiment(Setting):
             _frozen(chosen["dataset"]),
             _frozen(chosen["partition"]),
         )
-        n = data.size.shape[0]
-        if self.cohort > n:
-            raise ValueError(
-                f"cohort must be at most the number of clients, {n}: got {self.cohort}"
-            )
+        cohort = self._cohort(data.size.shape[0])
         model = catalog.MODELS[named["model"][0]].factory(
             classes=dataset.classes, **chosen["model"]
         )
         mean, std = np.float32(dataset.mean), np.float32(dataset.std)
 
+        def normalised(x: jax.Array) -> jax.Array:
+            return (x.astype(mean.dtype) - mean) / std
+
         def apply(params: Params, x: jax.Array, key: Key | None) -> jax.Array:
-            return models.apply(model, params, (x.astype(mean.dtype) - mean) / std, key)
+            return models.apply(model, params, normalised(x), key)
+
+        def forward(
+            params: Params, h: jax.Array, start: int, key: Key | None
+        ) -> tuple[jax.Array, ...]:
+            h = h if start else normalised(h)
+            return models.forward(model, params, h, start=start, key=key)
 
         if self.epochs is not None:
             plan = epochs(self.epochs, self.batch_size)
         else:
             plan = with_replacement(self.steps or DEFAULT_STEPS, self.batch_size)
-        local = {k: v for k, v in chosen["local"].items() if v is not None}
-        algorithm = catalog.ALGORITHMS[self.algorithm].factory
-        sampler = catalog.SAMPLERS[self.sampler].factory
+        loss = cross_entropy(apply)
         first = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), mean.dtype)
         shapes = jax.eval_shape(partial(models.init, model), jax.random.key(0), first)
+
+        def made(kind: str, table: Mapping[str, catalog.Entry], *static: Any) -> Spec:
+            return spec(table[named[kind][0]].factory, *static, **chosen[kind])
+
+        # What some samplers ask for besides the cohort's size.
+        offered = {"cohort": cohort, "loss": loss, "params": shapes}
+        asked = inspect.signature(catalog.SAMPLERS[self._sampler].factory).parameters
+        given = {name: value for name, value in offered.items() if name in asked}
+        choose = spec(
+            catalog.SAMPLERS[self._sampler].factory, **given, **chosen["sampler"]
+        )
         sim = simulation(
-            spec(algorithm, **chosen["algorithm"]),
+            made("algorithm", catalog.ALGORITHMS),
             spec(
                 catalog.LOCAL.factory,
-                cross_entropy(apply),
+                loss,
                 plan,
+                forward=forward,
                 augment=_published_augmentation() if self.augment else None,
-                **local,
+                **_switched_on(chosen["local"]),
             ),
-            spec(sampler, self.cohort, **chosen["sampler"]),
+            self._pooled(choose),
+            uplink=made("uplink", catalog.CHANNELS),
+            downlink=made("downlink", catalog.CHANNELS),
+            broadcast=made("broadcast", catalog.CHANNELS),
+            schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
+            if _switched_on(chosen["schedule"])
+            else per_round,
             backend=_backend(self.backend, shapes),
         )
 
@@ -222,6 +284,34 @@ class Experiment(Setting):
 
         metrics = evaluator(classification(apply))
         return Problem(sim, data, stores, metrics, start, apply)
+
+    def _cohort(self, clients: int) -> int:
+        """Clients per round, out of so many."""
+        if catalog.ALGORITHMS[self.algorithm].everyone:
+            if self.cohort != clients:
+                print(
+                    f"{self.algorithm} needs every client: cohort is {clients}, "
+                    f"not {self.cohort}",
+                    file=sys.stderr,
+                )
+            return clients
+        if self.cohort > clients:
+            raise ValueError(
+                f"cohort must be at most the number of clients, {clients}: "
+                f"got {self.cohort}"
+            )
+        return self.cohort
+
+    def _pooled(self, sampler: Spec) -> Spec:
+        """`sampler` on changing candidates, if there are to be any."""
+        if self.pool is None:
+            return sampler
+        pool, every = self.pool, self.pool_every
+
+        def build(**hp: Any) -> Sampler:
+            return pools(sampler.build(**hp), pool, every)
+
+        return Spec(build, sampler.hp)
 
     def run(self, seeds: int | None = None, *, progress: bool = True) -> Result:
         """Train; with `seeds`, so many runs from `seed` on as one program.
@@ -330,6 +420,10 @@ def _backend_parts(name: str) -> tuple[str, int | None]:
 def _published_augmentation() -> Callable:
     """The training transform of Kim et al., CVPR 2024."""
     return augment.chain(augment.rotate(10), augment.pad_crop(4), augment.flip())
+
+
+def _switched_on(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _frozen(chosen: dict[str, Any]) -> tuple:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_mos.types import Hp, Spec
+from fedjax_mos.types import Hp, Scalar, Spec
 
 
 class Meaning(NamedTuple):
@@ -23,16 +23,30 @@ class Meaning(NamedTuple):
 
 
 # Shared by all components: the same name means the same thing everywhere.
+_INF = math.inf
 GLOSSARY: dict[str, Meaning] = {
-    "lr": Meaning("local step size", 0, math.inf, open_low=True),
-    "server_lr": Meaning("server step size", 0, math.inf),
-    "prox": Meaning("proximal weight", 0, math.inf),
-    "server_momentum": Meaning("server heavy ball", 0, 1),
+    "lr": Meaning("local step size", 0, _INF, open_low=True),
+    "server_lr": Meaning("server step size", 0, _INF),
+    "prox": Meaning("proximal weight", 0, _INF),
+    "server_momentum": Meaning("server heavy ball or look-ahead", 0, 1),
     "storm": Meaning("STORM mixing; 1 is plain SGD", 0, 1),
-    "clip": Meaning("largest global norm of a gradient", 0, math.inf, open_low=True),
-    "weight_decay": Meaning("weight decay of a local step", 0, math.inf),
-    "epoch_decay": Meaning("factor on lr per local epoch", 0, math.inf, open_low=True),
-    "scale": Meaning("factor on lr per parameter tensor", 0, math.inf),
+    "dyn": Meaning("FedDyn's and FedDC's alpha", 0, _INF),
+    "mix": Meaning("share of the fresh direction in a mixture", 0, 1),
+    "b1": Meaning("decay of the first moment", 0, 1),
+    "b2": Meaning("decay of the second moment", 0, 1),
+    "eps": Meaning("floor of an adaptive step", 0, _INF, open_low=True),
+    "weight": Meaning("weight of a loss term", 0, _INF),
+    "ce_weight": Meaning("weight of a cross-entropy term", 0, _INF),
+    "kl_weight": Meaning("weight of a divergence term", 0, _INF),
+    "temperature": Meaning("temperature of a loss term", 0, _INF, open_low=True),
+    "smoothness": Meaning("Lipschitz constant of the gradients", 0, _INF),
+    "fraction": Meaning("share of entries that are sent", 0, 1, open_low=True),
+    "kappa": Meaning("threshold of a message rule; 0 is off", 0, _INF),
+    "clip": Meaning("largest global norm of a gradient", 0, _INF, open_low=True),
+    "weight_decay": Meaning("weight decay of a local step", 0, _INF),
+    "epoch_decay": Meaning("factor on lr per local epoch", 0, _INF, open_low=True),
+    "round_decay": Meaning("factor on lr per round", 0, _INF, open_low=True),
+    "scale": Meaning("factor on lr per parameter tensor", 0, _INF),
 }
 
 
@@ -113,6 +127,17 @@ def per_round(hp: Hp, round: jax.Array) -> Hp:
     return jax.tree.map(
         lambda leaf: leaf[jnp.minimum(round, len(leaf) - 1)] if leaf.ndim else leaf, hp
     )
+
+
+def decaying(*, round_decay: Scalar) -> Callable[[Hp, jax.Array], Hp]:
+    """A schedule: the local step size of round t is lr * round_decay**t."""
+
+    def schedule(hp: Hp, round: jax.Array) -> Hp:
+        now = per_round(hp, round)
+        lr = now["algorithm"]["lr"] * round_decay**round
+        return now | {"algorithm": now["algorithm"] | {"lr": lr}}
+
+    return schedule
 
 
 def _is_float(value: Any) -> bool:

@@ -5,6 +5,7 @@ one seed see the same batches.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +15,13 @@ from fedjax_mos.data.federated import take
 from fedjax_mos.types import (
     Batch,
     ClientView,
+    Forward,
+    Gradient,
     Key,
     LocalWork,
     Loss,
     MakePlan,
+    Metrics,
     Params,
     Plan,
     PyTree,
@@ -130,6 +134,34 @@ def large_batch(view: ClientView, key: Key, size: int) -> Batch:
     return take(view, shuffled(view, key)[:size])
 
 
+def over_all(
+    measure: Callable[[Batch, Key], PyTree], view: ClientView, key: Key, width: int
+) -> PyTree:
+    """The mean of `measure` over all of a client's examples, `width` at a time."""
+    width = min(width, view.largest)
+    blocks = -(-view.largest // width)
+    position = jnp.arange(blocks * width).reshape(blocks, width)
+    last = view.offset + view.size - 1
+    rows = view.order[jnp.minimum(view.offset + position, last)]
+    rows = jnp.where(position < view.size, rows, -1)
+    counts = (rows >= 0).sum(axis=1)
+    # A block without examples computes on a real one and weighs nothing.
+    first = jnp.where(counts > 0, rows[:, 0], view.order[view.offset])
+    rows = rows.at[:, 0].set(first)
+
+    def block(total: PyTree, xs: tuple) -> tuple[PyTree, None]:
+        rows, count, key = xs
+        out = measure(take(view, rows), key)
+        add = jax.tree.map(
+            lambda t, o: t + (count / view.size).astype(o.dtype) * o, total, out
+        )
+        return add, None
+
+    shapes = jax.eval_shape(measure, take(view, rows[0]), key)
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.scan(block, zeros, (rows, counts, jax.random.split(key, blocks)))[0]
+
+
 def local_work(
     loss: Loss,
     plan: MakePlan,
@@ -140,19 +172,23 @@ def local_work(
     weight_decay: Scalar | None = None,
     epoch_decay: Scalar | None = None,
     scale: PyTree | None = None,
+    forward: Forward | None = None,
 ) -> LocalWork:
     """The tools of a client. An option left at None costs nothing.
 
     One step, in this order: g of the whole loss; g * min(1, clip / |g|) over the global
     norm; y - lr * epoch_decay**epoch * scale * (g + weight_decay * y).
-    Full gradients go through `micro_batch` examples at a time.
+    Full gradients go through `micro_batch` examples at a time. `forward` is the staged
+    model behind `loss`, for methods that use its features.
     """
     _check_positive(micro_batch=micro_batch)
 
-    def raw(params: Params, batch: Batch, key: Key) -> tuple[jax.Array, Params]:
+    def raw(
+        objective: Loss, params: Params, batch: Batch, key: Key
+    ) -> tuple[jax.Array, Params]:
         if augment is not None:
             batch = augment(batch, jax.random.fold_in(key, _AUGMENT))
-        return jax.value_and_grad(loss)(params, batch, key)
+        return jax.value_and_grad(objective)(params, batch, key)
 
     def clipped(gradient: Params) -> Params:
         if clip is None:
@@ -163,48 +199,77 @@ def local_work(
             jnp.minimum(1.0, clip * jax.lax.rsqrt(squared)), gradient
         )
 
-    def gradient(params: Params, batch: Batch, key: Key) -> tuple[jax.Array, Params]:
-        value, g = raw(params, batch, key)
-        return value, clipped(g)
+    def gradient_of(objective: Loss) -> Gradient:
+        def gradient(
+            params: Params, batch: Batch, key: Key
+        ) -> tuple[jax.Array, Params]:
+            value, g = raw(objective, params, batch, key)
+            return value, clipped(g)
+
+        return gradient
 
     def full_gradient(
         params: Params, view: ClientView, key: Key
     ) -> tuple[jax.Array, Params]:
-        width = min(micro_batch, view.largest)
-        blocks = -(-view.largest // width)
-        position = jnp.arange(blocks * width).reshape(blocks, width)
-        last = view.offset + view.size - 1
-        rows = view.order[jnp.minimum(view.offset + position, last)]
-        rows = jnp.where(position < view.size, rows, -1)
-        count = (rows >= 0).sum(axis=1)
-        # A block without examples computes on a real one and weighs nothing.
-        first = jnp.where(count > 0, rows[:, 0], view.order[view.offset])
-        rows = rows.at[:, 0].set(first)
-
-        def block(total: PyTree, xs: tuple) -> tuple[PyTree, None]:
-            rows, count, key = xs
-            out = raw(params, take(view, rows), key)
-            weight = (count / view.size).astype(out[0].dtype)
-            return optax.tree.add_scale(total, weight, out), None
-
-        xs = (rows, count, jax.random.split(key, blocks))
-        zeros = optax.tree.zeros_like(
-            jax.eval_shape(raw, params, take(view, rows[0]), key)
-        )
-        (value, g), _ = jax.lax.scan(block, zeros, xs)
+        value, g = over_all(partial(raw, loss, params), view, key, micro_batch)
         return value, clipped(g)
+
+    def move(params: Params, direction: Params, lr: Scalar, epoch: jax.Array) -> Params:
+        if scale is not None:
+            direction = optax.tree.mul(scale, direction)
+        return optax.tree.add_scale(params, -rate(lr, epoch), direction)
+
+    def rate(lr: Scalar, epoch: jax.Array) -> Scalar:
+        return lr if epoch_decay is None else lr * epoch_decay**epoch
+
+    def decayed(direction: Params, params: Params) -> Params:
+        if weight_decay is None:
+            return direction
+        return optax.tree.add_scale(direction, weight_decay, params)
 
     def descend(
         params: Params, direction: Params, lr: Scalar, epoch: jax.Array
     ) -> Params:
-        rate = lr if epoch_decay is None else lr * epoch_decay**epoch
-        if weight_decay is not None:
-            direction = optax.tree.add_scale(direction, weight_decay, params)
-        if scale is not None:
-            direction = optax.tree.mul(scale, direction)
-        return optax.tree.add_scale(params, -rate, direction)
+        return move(params, decayed(direction, params), lr, epoch)
 
-    return LocalWork(plan, gradient, full_gradient, descend)
+    def distance(plan: Plan, lr: Scalar) -> jax.Array:
+        rates = jnp.broadcast_to(rate(lr, plan.epoch), plan.epoch.shape)
+        return rates.sum() if plan.active is None else (rates * plan.active).sum()
+
+    return LocalWork(
+        plan=plan,
+        gradient=gradient_of(loss),
+        full_gradient=full_gradient,
+        descend=descend,
+        loss=loss,
+        gradient_of=gradient_of,
+        move=move,
+        decayed=decayed,
+        distance=distance,
+        forward=forward,
+    )
+
+
+def walk(
+    local: LocalWork,
+    direction: Callable[[Params, Step], tuple[jax.Array, Params]],
+    x: Params,
+    view: ClientView,
+    key: Key,
+    lr: Scalar,
+) -> tuple[Params, Plan, Metrics]:
+    """Local descent from x along `direction(y, step) -> (loss, direction)`.
+
+    Returns the last local model, the plan it followed and the mean loss.
+    """
+    plan = local.plan(view, jax.random.fold_in(key, PLAN))
+
+    def step(y: Params, now: Step) -> tuple[Params, jax.Array]:
+        value, d = direction(y, now)
+        return local.descend(y, d, lr, now.epoch), value
+
+    y, values = local_scan(step, x, view, plan)
+    return y, plan, {"loss": values.sum() / num_steps(plan)}
 
 
 def _check_positive(**values: int) -> None:

@@ -44,14 +44,14 @@ def simulation(
     uplink: Channel | Spec | None = None,
     downlink: Channel | Spec | None = None,
     broadcast: Channel | Spec | None = None,
-    schedule: Callable[[Hp, jax.Array], Hp] = per_round,
+    schedule: Callable[[Hp, jax.Array], Hp] | Spec = per_round,
     backend: Backend | None = None,
 ) -> Simulation:
     """Put components together.
 
     `algorithm.build(local_work, **hp)` makes the algorithm. `uplink` and `downlink` are
     per client, `broadcast` is shared; without them messages travel as they are.
-    `schedule(hp, round)` gives the numbers of a round.
+    `schedule(hp, round)` gives the numbers of a round; as a Spec it has its own.
     """
     backend = vmapped() if backend is None else backend
     specs = {
@@ -62,6 +62,12 @@ def simulation(
         "downlink": as_spec(downlink or identity()),
         "broadcast": as_spec(broadcast or identity()),
     }
+    timetable = as_spec(schedule)
+    defaults = {name: dict(s.hp) for name, s in specs.items()}
+    defaults["schedule"] = dict(timetable.hp)
+
+    def numbers_at(hp: Hp, round: jax.Array) -> Hp:
+        return timetable.build(**hp["schedule"])(hp, round)
 
     def build(
         hp: Hp,
@@ -86,11 +92,9 @@ def simulation(
         """The state before round 0; `hp` replaces some of the default numbers."""
         params = jax.tree.map(jnp.asarray, params)
         n = data.size.shape[0]
-        numbers = with_hp(
-            {k: s.hp for k, s in specs.items()}, hp, tree.float_dtype(params)
-        )
+        numbers = with_hp(defaults, hp, tree.float_dtype(params))
         start = jnp.zeros((), jnp.int32)
-        algo, sampler_, up, down, cast = build(schedule(numbers, start))
+        algo, sampler_, up, down, cast = build(numbers_at(numbers, start))
         server, mine = algo.init(params)
         shapes = _message_shapes(algo, server, mine, data)
         row = Row(
@@ -120,13 +124,15 @@ def simulation(
         )
         sent, up_state = up.send(row.up[e], dense(message), k_up, got.value)
         row = Row(mine, _put(row.up, e, up_state), _put(row.down, e, down_state))
+        rules = {"fired_up": sent.fired, "fired_down": got.fired}
+        measured |= {name: f for name, f in rules.items() if f is not None}
         return sent.value, row, (measured, sent.bits, got.bits)
 
     def step(
         data: FederatedData, state: RoundState, key: Key
     ) -> tuple[RoundState, RoundInfo]:
         """Round `state.round`: sample, broadcast, local work, aggregate."""
-        hp = schedule(state.hp, state.round)
+        hp = numbers_at(state.hp, state.round)
         algo, sampler_, _, _, cast = build(hp)
         n = data.size.shape[0]
         k_sample, k_cast, k_local, k_wires = jax.random.split(key, 4)
@@ -171,7 +177,7 @@ def simulation(
             RoundInfo(metrics, bits_up, bits_down, cohort),
         )
 
-    return Simulation(init, step, {k: dict(s.hp) for k, s in specs.items()}, backend)
+    return Simulation(init, step, defaults, backend)
 
 
 def _message_shapes(

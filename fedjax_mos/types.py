@@ -64,6 +64,7 @@ class ClientView:
     offset: jax.Array
     size: jax.Array
     share: jax.Array  # p_i = size_i / sum of sizes
+    importance: jax.Array  # N p_i
     largest: int = dataclasses.field(metadata={"static": True})
 
 
@@ -123,6 +124,14 @@ class MakePlan(Protocol):
         ...
 
 
+class Forward(Protocol):
+    def __call__(
+        self, params: Params, h: jax.Array, start: int, key: Key | None, /
+    ) -> tuple[jax.Array, ...]:
+        """Outputs of a staged model's stages from `start` on: [-1] logits."""
+        ...
+
+
 class LocalWork(NamedTuple):
     """The tools of a client, the same for every algorithm."""
 
@@ -130,6 +139,12 @@ class LocalWork(NamedTuple):
     gradient: Gradient
     full_gradient: FullGradient
     descend: Descend
+    loss: Loss
+    gradient_of: Callable[[Loss], Gradient]  # of another objective, same treatment
+    move: Descend  # `descend` without weight decay
+    decayed: Callable[[Params, Params], Params]  # (direction, y) -> + weight_decay y
+    distance: Callable[[Plan, Scalar], jax.Array]  # sum over active steps of lr_k
+    forward: Forward | None  # for methods that look inside the model
 
 
 # ---- algorithm -----------------------------------------------------------------------
@@ -207,6 +222,10 @@ class Wire(NamedTuple):
 
     value: PyTree
     bits: jax.Array  # uint32 scalar
+    fired: jax.Array | None = None  # whether a message rule applied; None: no rule
+
+
+Codec = Callable[[PyTree, Key], Wire]  # a compressor without memory
 
 
 class Send(Protocol):

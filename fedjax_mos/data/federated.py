@@ -70,13 +70,15 @@ def federate(
 def views(data: FederatedData, ids: jax.Array) -> ClientView:
     """The views of clients `ids`, stacked."""
     size = data.size[ids]
+    share = size / data.order.shape[0]
     return ClientView(
-        data.x,
-        data.y,
-        data.order,
-        data.offset[ids],
-        size,
-        size / data.order.shape[0],
+        x=data.x,
+        y=data.y,
+        order=data.order,
+        offset=data.offset[ids],
+        size=size,
+        share=share,
+        importance=data.size.shape[0] * share,
         largest=data.largest,
     )
 

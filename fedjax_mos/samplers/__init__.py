@@ -1,7 +1,21 @@
 """Who takes part in a round, and with which weight."""
 
-from fedjax_mos.samplers.adaptive import adaptive
+from fedjax_mos.samplers.adaptive import adaptive, systematic
+from fedjax_mos.samplers.bernoulli import bernoulli
+from fedjax_mos.samplers.lag_contact import lag_contact
 from fedjax_mos.samplers.multinomial import multinomial
-from fedjax_mos.samplers.uniform import uniform
+from fedjax_mos.samplers.pools import pools
+from fedjax_mos.samplers.power_of_choice import power_of_choice
+from fedjax_mos.samplers.uniform import uniform, uniform_release
 
-__all__ = ["adaptive", "multinomial", "uniform"]
+__all__ = [
+    "adaptive",
+    "bernoulli",
+    "lag_contact",
+    "multinomial",
+    "pools",
+    "power_of_choice",
+    "systematic",
+    "uniform",
+    "uniform_release",
+]

@@ -18,14 +18,14 @@ def multinomial(cohort: int) -> Sampler:
     """
     check_cohort(cohort)
 
-    def init(data: FederatedData, key: Key) -> tuple:
-        return ()
+    def init(data: FederatedData, key: Key) -> jax.Array:
+        return jnp.cumsum(data.size)
 
     def sample(
-        state: tuple, key: Key, params: Params, data: FederatedData
-    ) -> tuple[Cohort, tuple]:
-        example = jax.random.randint(key, (cohort,), 0, data.order.shape[0])
-        ids = jnp.searchsorted(data.offset, example, side="right") - 1
-        return merge_duplicates(ids, jnp.full(cohort, 1 / cohort)), state
+        ends: jax.Array, key: Key, params: Params, data: FederatedData
+    ) -> tuple[Cohort, jax.Array]:
+        example = jax.random.randint(key, (cohort,), 0, ends[-1])
+        ids = jnp.searchsorted(ends, example, side="right")
+        return merge_duplicates(ids, jnp.full(cohort, 1 / cohort)), ends
 
     return Sampler(init, sample)

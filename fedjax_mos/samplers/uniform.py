@@ -1,11 +1,11 @@
-"""Uniform sampling without replacement (UCS)."""
+"""Uniform sampling without replacement (UCS), and the FedMoS release's version."""
 
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_mos.samplers.cohort import check_cohort
+from fedjax_mos.samplers.cohort import check_choice, check_cohort, subset
 from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
 
 
@@ -22,8 +22,37 @@ def uniform(cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28") -> 
     Double Momentum and Adaptive Selection", INFOCOM 2023, Eq. (28).
     """
     check_cohort(cohort)
-    if weights not in ("eq28", "mean", "share"):
-        raise ValueError(f"weights must be 'eq28', 'mean' or 'share': got {weights!r}")
+    check_choice("weights", weights, ("eq28", "mean", "share"))
+
+    def init(data: FederatedData, key: Key) -> jax.Array:
+        check_cohort(cohort, data)
+        return data.size.sum()
+
+    def sample(
+        total: jax.Array, key: Key, params: Params, data: FederatedData
+    ) -> tuple[Cohort, jax.Array]:
+        n = data.size.shape[0]
+        ids = subset(key, n, cohort)
+        share = data.size[ids] / total
+        w = {
+            "eq28": n * share / cohort,
+            "mean": jnp.full_like(share, 1 / cohort),
+            "share": share / share.sum(),
+        }[weights]
+        return Cohort(ids, w, jnp.ones(cohort, bool)), total
+
+    return Sampler(init, sample)
+
+
+def uniform_release(cohort: int) -> Sampler:
+    """What the FedMoS release calls uniform: biased twice towards large clients.
+
+    Clients are drawn without replacement with probabilities p, and the weights
+    N p_i / M are normalised to sum 1. O(N).
+
+    Reference: released program of Wang et al., FedMoS, INFOCOM 2023.
+    """
+    check_cohort(cohort)
 
     def init(data: FederatedData, key: Key) -> tuple:
         check_cohort(cohort, data)
@@ -32,14 +61,17 @@ def uniform(cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28") -> 
     def sample(
         state: tuple, key: Key, params: Params, data: FederatedData
     ) -> tuple[Cohort, tuple]:
-        n = data.size.shape[0]
-        ids = jax.random.permutation(key, n)[:cohort]
-        share = data.size[ids] / data.order.shape[0]
-        w = {
-            "eq28": n * share / cohort,
-            "mean": jnp.full_like(share, 1 / cohort),
-            "share": share / share.sum(),
-        }[weights]
-        return Cohort(ids, w, jnp.ones(cohort, bool)), state
+        ids = weighted_subset(key, data.size, cohort)
+        return Cohort(ids, data.size[ids] / data.size[ids].sum(), _all(cohort)), state
 
     return Sampler(init, sample)
+
+
+def weighted_subset(key: Key, sizes: jax.Array, count: int) -> jax.Array:
+    """`count` distinct clients, drawn one after another with probabilities ~ sizes."""
+    # Gumbel top-k is successive sampling without replacement.
+    return jax.lax.top_k(jnp.log(sizes) + jax.random.gumbel(key, sizes.shape), count)[1]
+
+
+def _all(cohort: int) -> jax.Array:
+    return jnp.ones(cohort, bool)

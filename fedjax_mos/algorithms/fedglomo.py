@@ -1,0 +1,133 @@
+"""FedGLOMO and FedLOMO: global and local momentum.
+
+Das et al., "Faster Non-Convex Federated Learning via Global and Local Momentum", UAI
+2022.
+
+Client i runs from x_t, and FedGLOMO with the same batches also from x_{t-1}:
+
+    d_0 = grad f_i(start) over all local data
+    d_k = g(y_k; b) + d_{k-1} - g(y_{k-1}; b),   y_{k+1} = y_k - lr d_k
+    G_i = x_t - y_K,   G^_i = x_{t-1} - y^_K
+    send  G_i,  G_i - G^_i            (FedLOMO: G_i only)
+
+Server:   u <- beta mean_i G_i + (1 - beta) (u + mean_i (G_i - G^_i)),   x <- x - u
+          round 0: u = mean_i G_i                   (FedLOMO: beta = 1)
+
+In round 0 both starting points are x_0 and the second tree is zero; it is counted.
+
+    paper   beta_k
+    here    mix
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos.local import FULL_GRADIENT, PLAN, local_scan, num_steps, step_at, tail
+from fedjax_mos.types import (
+    Aggregate,
+    Algorithm,
+    ClientView,
+    Exchange,
+    Key,
+    LocalWork,
+    Metrics,
+    Params,
+    Scalar,
+    Step,
+)
+
+
+class Server(NamedTuple):
+    params: Params
+    previous: Params  # x_{t-1}
+    update: Params  # u
+    started: jax.Array
+
+
+class Down(NamedTuple):
+    model: Params
+    previous: Params
+
+
+class Up(NamedTuple):
+    way: Params  # G_i
+    change: Params  # G_i - G^_i
+
+
+def fedglomo(local: LocalWork, *, lr: Scalar, mix: Scalar) -> Algorithm:
+    """FedGLOMO. No client state; two trees up, two down; 4 (K - 1) + 2 full
+    gradients.
+    """
+
+    def init(params: Params) -> tuple[Server, tuple]:
+        zeros = optax.tree.zeros_like(params)
+        return Server(params, params, zeros, jnp.zeros((), bool)), ()
+
+    def client(
+        down: Down, mine: tuple, view: ClientView, key: Key
+    ) -> tuple[Up, tuple, Metrics]:
+        way, metrics = _way(local, down.model, view, key, lr)
+        before, _ = _way(local, down.previous, view, key, lr)
+        return Up(way, optax.tree.sub(way, before)), mine, metrics
+
+    def server(state: Server, agg: Aggregate) -> Server:
+        u = jax.tree.map(
+            lambda u, g, change: jnp.where(
+                state.started, mix * g + (1 - mix) * (u + change), g
+            ),
+            state.update,
+            *agg.mean,
+        )
+        x = optax.tree.sub(state.params, u)
+        return Server(x, state.params, u, jnp.ones((), bool))
+
+    def broadcast(state: Server) -> Down:
+        return Down(state.params, state.previous)
+
+    return Algorithm(init, (Exchange(broadcast, client, server),))
+
+
+class LomoServer(NamedTuple):
+    params: Params
+
+
+def fedlomo(local: LocalWork, *, lr: Scalar) -> Algorithm:
+    """FedLOMO. No client state; one tree up, one down; 2 (K - 1) + full gradients."""
+
+    def client(
+        x: Params, mine: tuple, view: ClientView, key: Key
+    ) -> tuple[Params, tuple, Metrics]:
+        way, metrics = _way(local, x, view, key, lr)
+        return way, mine, metrics
+
+    def server(state: LomoServer, agg: Aggregate) -> LomoServer:
+        return LomoServer(optax.tree.sub(state.params, agg.mean))
+
+    exchange = Exchange(lambda s: s.params, client, server)
+    return Algorithm(lambda params: (LomoServer(params), ()), (exchange,))
+
+
+def _way(
+    local: LocalWork, x: Params, view: ClientView, key: Key, lr: Scalar
+) -> tuple[Params, Metrics]:
+    """x - y_K of the local recursion from x."""
+    plan = local.plan(view, jax.random.fold_in(key, PLAN))
+    value, d = local.full_gradient(x, view, jax.random.fold_in(key, FULL_GRADIENT))
+    first = step_at(plan, 0, view)
+
+    def step(
+        carry: tuple[Params, Params, Params], now: Step
+    ) -> tuple[tuple[Params, Params, Params], jax.Array]:
+        y_prev, y, d = carry
+        value, g = local.gradient(y, now.batch, now.key)
+        _, stale = local.gradient(y_prev, now.batch, now.key)
+        d = jax.tree.map(lambda g, d, s: g + d - s, g, d, stale)
+        return (y, local.descend(y, d, lr, now.epoch), d), value
+
+    start = (x, local.descend(x, d, lr, first.epoch), d)
+    (_, y, _), values = local_scan(step, start, view, tail(plan))
+    loss = (value + values.sum()) / num_steps(plan)
+    return optax.tree.sub(x, y), {"loss": loss}

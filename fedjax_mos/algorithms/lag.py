@@ -1,0 +1,76 @@
+"""LAG: lazily aggregated gradients.
+
+Chen et al., "LAG: Lazily Aggregated Gradient for Communication-Efficient Distributed
+Learning", NeurIPS 2018.
+
+All N workers, one full gradient per round. With g^_m the last gradient that worker m
+uploaded, the server keeps G = sum_m g^_m and moves  x <- x - lr G.
+
+    worker rule   m uploads grad f_m(x) - g^_m unless its square is <= the threshold
+    server rule   m is contacted unless L_m^2 |x^_m - x|^2 <= the threshold, x^_m being
+                  the model at its last upload
+    threshold     1 / (lr^2 N^2) sum_{r=1..R} 1/R |x^{t+1-r} - x^{t-r}|^2
+
+The worker rule is the channel `lag_worker`, the server rule the sampler `lag_contact`;
+the threshold travels with the model and costs 32 bits.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos.local import FULL_GRADIENT
+from fedjax_mos.types import (
+    Aggregate,
+    Algorithm,
+    ClientView,
+    Exchange,
+    Key,
+    LocalWork,
+    Metrics,
+    Params,
+    Scalar,
+)
+
+
+class Server(NamedTuple):
+    params: Params
+    total: Params  # G
+    moves: jax.Array  # [R] squared lengths of the last moves, latest first
+    threshold: jax.Array
+
+
+class Down(NamedTuple):
+    model: Params
+    threshold: jax.Array
+
+
+def lag(local: LocalWork, *, lr: Scalar, horizon: int = 10) -> Algorithm:
+    """LAG. The channel keeps one tree per client; at most one tree up; one down."""
+
+    def init(params: Params) -> tuple[Server, tuple]:
+        zero = jnp.zeros((), jnp.result_type(*jax.tree.leaves(params)))
+        moves = jnp.zeros(horizon, zero.dtype)
+        return Server(params, optax.tree.zeros_like(params), moves, zero), ()
+
+    def client(
+        down: Down, mine: tuple, view: ClientView, key: Key
+    ) -> tuple[Params, tuple, Metrics]:
+        k_full = jax.random.fold_in(key, FULL_GRADIENT)
+        value, g = local.full_gradient(down.model, view, k_full)
+        return g, mine, {"loss": value}
+
+    def server(state: Server, agg: Aggregate) -> Server:
+        total = optax.tree.add(state.total, agg.sum)
+        move = optax.tree.scale(-lr, total)
+        latest = optax.tree.vdot(move, move)[None]
+        moves = jnp.concatenate([latest, state.moves[:-1]])
+        threshold = moves.mean() / (lr * agg.num_clients) ** 2
+        return Server(optax.tree.add(state.params, move), total, moves, threshold)
+
+    def broadcast(state: Server) -> Down:
+        return Down(state.params, state.threshold)
+
+    return Algorithm(init, (Exchange(broadcast, client, server),))

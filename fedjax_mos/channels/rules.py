@@ -1,0 +1,126 @@
+"""Rules that repeat or reinforce a message that has hardly changed.
+
+"Bidirectional communication-efficient non-convex adaptive federated learning" (NLA: a
+lazy message, AA: an accelerated one); Chen et al., "LAG: Lazily Aggregated Gradient for
+Communication-Efficient Distributed Learning", NeurIPS 2018.
+
+With m the inner channel's output and r the reference, a rule fires iff
+
+    kappa > 0  and  |r| > 0  and  |m - r| <= kappa |r|.
+
+Its flag costs one bit in every message.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos.types import Channel, Key, PyTree, Scalar, Wire
+
+
+class Lazy(NamedTuple):
+    last: PyTree  # last transmitted message
+    raw: PyTree  # previous message, transmitted or not; () unless it is the reference
+    inner: Any
+
+
+class Accelerated(NamedTuple):
+    previous: PyTree
+    inner: Any
+
+
+def lazy(
+    inner: Channel,
+    kappa: Scalar,
+    reference: Literal["transmitted", "raw_prev"] = "transmitted",
+) -> Channel:
+    """NLA: where the rule fires send only the flag and deliver the last message again.
+
+    The reference is the last *transmitted* message; "raw_prev" compares with the
+    previous one, sent or not, as the paper's examples print it. One tree (two).
+    """
+    if reference not in ("transmitted", "raw_prev"):
+        raise ValueError(
+            f"reference must be 'transmitted' or 'raw_prev': got {reference!r}"
+        )
+    keep_raw = reference == "raw_prev"
+
+    def init(value: PyTree) -> Lazy:
+        zeros = optax.tree.zeros_like(value)
+        return Lazy(zeros, zeros if keep_raw else (), inner.init(value))
+
+    def send(state: Lazy, wire: Wire, key: Key, context: PyTree) -> tuple[Wire, Lazy]:
+        out, after = inner.send(state.inner, wire, key, context)
+        fires = _fires(kappa, out.value, state.raw if keep_raw else state.last)
+        value = optax.tree.where(fires, state.last, out.value)
+        bits = jnp.where(fires, 1, out.bits + 1).astype(jnp.uint32)
+        raw = out.value if keep_raw else ()
+        return Wire(value, bits, fires), Lazy(value, raw, after)
+
+    return Channel(init, send)
+
+
+def accelerated(inner: Channel, kappa: Scalar) -> Channel:
+    """AA: where the rule fires deliver m + (previous m). Always sent. One tree."""
+
+    def init(value: PyTree) -> Accelerated:
+        return Accelerated(optax.tree.zeros_like(value), inner.init(value))
+
+    def send(
+        state: Accelerated, wire: Wire, key: Key, context: PyTree
+    ) -> tuple[Wire, Accelerated]:
+        out, after = inner.send(state.inner, wire, key, context)
+        fires = _fires(kappa, out.value, state.previous)
+        value = jax.tree.map(
+            lambda m, r: m + jnp.where(fires, r, 0), out.value, state.previous
+        )
+        return Wire(value, out.bits + 1, fires), Accelerated(out.value, after)
+
+    return Channel(init, send)
+
+
+def lazy_on_copy(inner: Channel, kappa: Scalar) -> Channel:
+    """NLA inside `difference`: skip a change m with |m| <= kappa |copy|. No memory."""
+
+    def send(state: Any, wire: Wire, key: Key, context: PyTree) -> tuple[Wire, Any]:
+        out, after = inner.send(state, wire, key, context)
+        size, copy = _square(out.value), _square(context)
+        fires = (kappa > 0) & (copy > 0) & (size <= kappa**2 * copy)
+        value = jax.tree.map(lambda m: jnp.where(fires, 0, m), out.value)
+        bits = jnp.where(fires, 1, out.bits + 1).astype(jnp.uint32)
+        return Wire(value, bits, fires), after
+
+    return Channel(inner.init, send)
+
+
+def lag_worker(*, skip: bool = True) -> Channel:
+    """LAG's worker: send the change of the message, or nothing if it is small.
+
+    The received message carries the threshold on |change|^2; `skip=False` always
+    sends (the server rule decides by contact). No flag: silence is the message.
+    """
+
+    def init(value: PyTree) -> PyTree:
+        return optax.tree.zeros_like(value)
+
+    def send(
+        state: PyTree, wire: Wire, key: Key, context: PyTree
+    ) -> tuple[Wire, PyTree]:
+        change = optax.tree.sub(wire.value, state)
+        fires = _square(change) <= context.threshold if skip else jnp.zeros((), bool)
+        value = jax.tree.map(lambda c: jnp.where(fires, 0, c), change)
+        bits = jnp.where(fires, 0, wire.bits).astype(jnp.uint32)
+        return Wire(value, bits, fires), optax.tree.where(fires, state, wire.value)
+
+    return Channel(init, send)
+
+
+def _fires(kappa: Scalar, message: PyTree, reference: PyTree) -> jax.Array:
+    away, size = _square(optax.tree.sub(message, reference)), _square(reference)
+    return (kappa > 0) & (size > 0) & (away <= kappa**2 * size)
+
+
+def _square(tree: PyTree) -> jax.Array:
+    return optax.tree.vdot(tree, tree)

@@ -1,0 +1,385 @@
+"""The command line: files, tables, names, and the promises of a comparison."""
+
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos import catalog, cli, experiment, report
+
+TINY = ["--clients", "12", "--cohort", "3", "--steps", "2", "--batch-size", "4"]
+COLUMNS = [
+    "round",
+    "train_loss",
+    "test_loss",
+    "test_accuracy",
+    "bits_up",
+    "bits_down",
+    "seconds",
+]
+RUN_FILES = {"config.json", "history.csv", "summary.json", "curves.png"}
+PNG = b"\x89PNG"
+
+
+class Done(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+    folder: Path | None
+
+
+def command(*words):
+    """Run the command line in this process."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main([str(word) for word in words])
+        except SystemExit as end:
+            code = end.code or 0
+    named = [t for t in out.getvalue().splitlines() if t.startswith("results in ")]
+    folder = Path(named[0].removeprefix("results in ")) if named else None
+    return Done(code, out.getvalue(), err.getvalue(), folder)
+
+
+def from_config(path):
+    """The experiment that a config.json describes."""
+    stored = json.loads(path.read_text())
+    fields = {f.name for f in dataclasses.fields(fm.Experiment)}
+    assert fields <= set(stored)
+    return fm.Experiment(**{name: stored[name] for name in fields})
+
+
+SETTINGS = {
+    "lr": "0.2",  # of the algorithm
+    "weights": "mean",  # of the sampler
+    "partition.largest": "8",
+    "hidden": "6",  # of the model
+    "local.clip": "5",
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """One `run` that sets an option of every component."""
+    flags = [word for k, v in SETTINGS.items() for word in ("--set", f"{k}={v}")]
+    out = tmp_path_factory.mktemp("cli") / "new" / "run"
+    words = ["run", *TINY, "--sampler", "ucs", "--rounds", 3, "--seed", 7, *flags]
+    return command(*words, "--out", out)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """One `compare` of two members over two seeds."""
+    out = tmp_path_factory.mktemp("cli") / "compare"
+    words = ["compare", *TINY, "--rounds", 3, "--seeds", 2, "--seed", 4]
+    members = ["--algorithms", "fedmos/acs", "fedavg/ucs"]
+    settings = ["--set", "fedavg.lr=0.2", "--set", "hidden=6", "--target", "0.05"]
+    return command(*words, *members, *settings, "--out", out)
+
+
+# ---- run -----------------------------------------------------------------------------
+
+
+def test_run_writes_what_it_promises(ran):
+    """A file or a column that programs and people look for is gone."""
+    assert ran.code == 0
+    assert {path.name for path in ran.folder.iterdir()} == RUN_FILES
+    history = pd.read_csv(ran.folder / "history.csv")
+    assert list(history.columns[:7]) == COLUMNS == list(report.COLUMNS)
+    assert history["round"].tolist() == [1, 2, 3]
+    assert (ran.folder / "curves.png").read_bytes().startswith(PNG)
+
+
+def test_run_says_where_and_how_well(ran):
+    """The folder's name or the result is not printed, or the bar hides them."""
+    assert "results in" in ran.out.splitlines()[-1]
+    assert "test accuracy" in ran.out and "after 3 rounds" in ran.out
+    assert "3/3" in ran.err  # the progress bar
+
+
+def test_run_summary_agrees_with_history(ran):
+    """A summary of another run than the one in history.csv."""
+    history = pd.read_csv(ran.folder / "history.csv")
+    summary = json.loads((ran.folder / "summary.json").read_text())
+    last = history.iloc[-1]
+    assert summary["rounds"] == 3
+    assert summary["final_accuracy"] == pytest.approx(last["test_accuracy"])
+    assert (summary["bits_up"], summary["bits_down"]) == (
+        last["bits_up"],
+        last["bits_down"],
+    )
+    assert summary["target"] == catalog.HABITS["digits"].target
+    # Sampler ucs: every round three distinct clients send and get one model.
+    parameters = (64 * 6 + 6) + (6 * 10 + 10)
+    assert summary["bits_up"] == 3 * 3 * 32 * parameters
+
+
+def test_run_settings_reach_every_component(ran):
+    """A --set that is accepted and has no effect."""
+    chosen = json.loads((ran.folder / "config.json").read_text())["chosen"]
+    assert chosen["algorithm"]["lr"] == 0.2
+    assert chosen["sampler"]["weights"] == "mean"
+    assert chosen["partition"]["largest"] == 8
+    assert chosen["model"]["hidden"] == [6]
+    assert chosen["local"]["clip"] == 5.0
+
+
+def test_run_again_from_its_config(ran):
+    """config.json leaves out something that the run depends on."""
+    repeated = from_config(ran.folder / "config.json").run(progress=False).history
+    written = pd.read_csv(ran.folder / "history.csv")
+    columns = written.columns.drop("seconds")
+    np.testing.assert_allclose(repeated[columns], written[columns], rtol=1e-6)
+
+
+def test_run_as_a_process(tmp_path):
+    """The installed script does not run, or its default folder is not under runs/."""
+    script = Path(sys.executable).with_name("fedjax-mos")
+    words = "run --algorithm fedavg --rounds 1 --steps 1 --model logistic"
+    done = subprocess.run(
+        [script, *words.split()], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"results in runs/{folder.name}" in done.stdout
+    assert {path.name for path in folder.iterdir()} == RUN_FILES
+
+
+def test_full_folder_is_refused(tmp_path):
+    """Results of an earlier run are overwritten."""
+    (tmp_path / "history.csv").write_text("precious")
+    for name in ("run", "compare"):
+        done = command(name, "--out", tmp_path)
+        assert done.code == 2
+        assert str(tmp_path) in done.err and "new or empty" in done.err
+    assert (tmp_path / "history.csv").read_text() == "precious"
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C while the host waits for the second block of rounds."""
+    history = importlib.import_module("fedjax_mos.run")._History
+    add, calls = history.add, []
+
+    def impatient(self, *args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        add(self, *args)
+
+    monkeypatch.setattr(history, "add", impatient)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_interrupted_run_keeps_its_rounds(tmp_path):
+    """Ctrl-C after an hour loses the hour, or a script takes it for success."""
+    # A prime number of rounds is run in blocks of one round.
+    words = ["run", *TINY, "--algorithm", "fedavg", "--model", "logistic"]
+    done = command(*words, "--rounds", 13, "--out", tmp_path)
+    assert done.code == 130
+    assert "interrupted after round 2 of 13" in done.err + done.out
+    assert {path.name for path in tmp_path.iterdir()} == RUN_FILES
+    assert pd.read_csv(tmp_path / "history.csv")["round"].tolist() == [1, 2]
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_interrupted_comparison_keeps_its_members(tmp_path):
+    """Ctrl-C in a comparison goes on with the next member or writes no table."""
+    words = ["compare", *TINY, "--model", "logistic", "--rounds", 13, "--seeds", 1]
+    members = ["--algorithms", "fedavg/ucs", "fedmos/ucs"]
+    done = command(*words, *members, "--out", tmp_path)
+    assert done.code == 130
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"fedavg-ucs", "comparison.csv", "curves.png"}
+    assert "fedavg/ucs" in done.out and "fedmos/ucs" not in done.out
+
+
+# ---- compare -------------------------------------------------------------------------
+
+
+def test_compare_writes_what_it_promises(compared):
+    """A member without its folder, or no common table and figure."""
+    assert compared.code == 0
+    members = {"fedmos-acs", "fedavg-ucs"}
+    names = {path.name for path in compared.folder.iterdir()}
+    assert names == members | {"comparison.csv", "curves.png"}
+    assert (compared.folder / "curves.png").read_bytes().startswith(PNG)
+    for member in members:
+        inside = compared.folder / member
+        assert {path.name for path in inside.iterdir()} == RUN_FILES
+        history = pd.read_csv(inside / "history.csv")
+        assert list(history.columns[:8]) == ["seed", *COLUMNS]
+        assert history["seed"].tolist() == [4, 4, 4, 5, 5, 5]
+        summary = json.loads((inside / "summary.json").read_text())
+        assert [run["seed"] for run in summary] == [4, 5]
+
+
+def test_compare_prints_one_table(compared):
+    """The table lacks a member, a spread or the rounds to the target."""
+    header, rule, *rows, folder = compared.out.splitlines()
+    for column in ("method", "final accuracy", "rounds to 5 %", "Mbit", "seconds"):
+        assert column in header
+    assert set(rule) == {"-", " "} and folder.startswith("results in")
+    assert [row.split()[0] for row in rows] == ["fedmos/acs", "fedavg/ucs"]
+    assert all("±" in row and "2/2" in row for row in rows)
+    assert len({len(line) for line in (header, rule, *rows)}) == 1
+
+
+def test_compare_table_agrees_with_histories(compared):
+    """Means and spreads of other numbers than the members' own."""
+    table = pd.read_csv(compared.folder / "comparison.csv", index_col="method")
+    for name, row in table.iterrows():
+        path = compared.folder / name.replace("/", "-") / "history.csv"
+        history = pd.read_csv(path)
+        final = history[history["round"] == 3]
+        assert row["accuracy"] == pytest.approx(final["test_accuracy"].mean())
+        assert row["accuracy_std"] == pytest.approx(final["test_accuracy"].std(ddof=0))
+        good = history[history["test_accuracy"] >= 0.05]
+        assert row["rounds_to_target"] == good.groupby("seed")["round"].min().mean()
+        bits = (final["bits_up"] + final["bits_down"]).mean() / 1e6
+        assert row["megabits"] == pytest.approx(bits)
+
+
+def test_compare_settings_go_where_they_belong(compared):
+    """An option of one member changes another, or misses one that has it."""
+    configs = {
+        name: json.loads((compared.folder / name / "config.json").read_text())
+        for name in ("fedmos-acs", "fedavg-ucs")
+    }
+    tuned = catalog.ALGORITHMS["fedmos"].defaults("digits")["lr"]
+    assert configs["fedavg-ucs"]["chosen"]["algorithm"]["lr"] == 0.2
+    assert configs["fedmos-acs"]["chosen"]["algorithm"]["lr"] == tuned
+    assert all(c["chosen"]["model"]["hidden"] == [6] for c in configs.values())
+
+
+def test_compare_seeds_equal_single_runs(compared):
+    """Runs that share a program influence one another."""
+    folder = compared.folder / "fedavg-ucs"
+    together = pd.read_csv(folder / "history.csv").set_index("seed").loc[5]
+    member = from_config(folder / "config.json")
+    alone = dataclasses.replace(member, seed=5).run(progress=False).history
+    columns = [name for name in together if name != "seconds"]
+    np.testing.assert_allclose(together[columns], alone[columns], rtol=1e-4)
+
+
+def test_compare_defaults():
+    """`compare` without arguments is no longer the README's comparison."""
+    defaults = inspect.signature(cli.compare).parameters
+    assert defaults["algorithms"].default == ("fedmos/acs", "fedmos/ucs", "fedavg/ucs")
+    assert defaults["seeds"].default > 1
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Every plan drawn in the rounds that run: {client's offset: rows}."""
+    drawn = {}
+    make = experiment.with_replacement
+
+    def note(offset, rows):
+        drawn[int(offset)] = rows.tolist()
+
+    def spied(*args):
+        plan = make(*args)
+
+        def spy(view, key):
+            out = plan(view, key)
+            jax.debug.callback(note, view.offset, out.rows)
+            return out
+
+        return spy
+
+    monkeypatch.setattr(experiment, "with_replacement", spied)
+    return drawn
+
+
+def test_common_random_numbers(batches):
+    """Members differ by luck: other cohorts of one sampler, or other minibatches."""
+    seen = {}
+    for name in ("fedmos/ucs", "fedavg/ucs", "fedavg/acs"):
+        algorithm, sampler = name.split("/")
+        member = fm.Experiment(
+            algorithm=algorithm,
+            sampler=sampler,
+            clients=6,
+            cohort=4,
+            steps=2,
+            batch_size=3,
+            model="logistic",
+        )
+        problem = member.build()
+        state, key = problem.start(jax.random.key(0))
+        step = jax.jit(problem.sim.step)
+        rounds = []
+        for number in range(3):
+            batches.clear()
+            state, info = step(problem.data, state, jax.random.fold_in(key, number))
+            jax.effects_barrier()
+            rounds.append((np.asarray(info.cohort.ids), dict(batches)))
+        seen[name] = rounds
+    for ours, other, adaptive in zip(*seen.values(), strict=True):
+        np.testing.assert_array_equal(ours[0], other[0])
+        assert len(ours[1]) == 4
+        assert ours[1] == other[1]
+        common = ours[1].keys() & adaptive[1].keys()
+        assert common  # four of six, twice
+        assert all(ours[1][client] == adaptive[1][client] for client in common)
+    assert seen["fedmos/ucs"][0][1] != seen["fedmos/ucs"][1][1]
+
+
+# ---- list ----------------------------------------------------------------------------
+
+
+def test_list_json():
+    """A program that reads the list finds other keys than documented."""
+    done = command("list", "--json")
+    listing = json.loads(done.out)
+    kinds = {"algorithms", "samplers", "channels", "partitions", "datasets", "models"}
+    assert kinds <= set(listing)
+    for kind in listing:
+        assert listing[kind], kind
+        for entry in listing[kind]:
+            assert entry["name"] and entry["reference"].strip(), (kind, entry)
+            assert isinstance(entry["hyperparameters"], dict)
+    names = {kind: {entry["name"] for entry in listing[kind]} for kind in kinds}
+    assert names["algorithms"] == set(catalog.ALGORITHMS)
+    assert names["datasets"] == set(catalog.DATASETS)
+    assert {"fedmos", "fedavg", "fedmos_release"} <= names["algorithms"]
+    assert {"acs", "ucs", "md"} <= names["samplers"]
+
+
+def test_list_shows_every_name():
+    """A name that can be typed and is not shown, or shown without numbers or paper."""
+    done = command("list")
+    for entries in catalog.listing().values():
+        for entry in entries:
+            assert f"  {entry['name']} " in done.out
+            assert entry["reference"] in done.out
+            for option, value in entry["hyperparameters"].items():
+                assert f"{option}={value}" in done.out
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["compare"], ["list"], ["data"]])
+def test_help(words):
+    """Help that does not come, or an option without a word on what it does."""
+    done = command(*words, "--help")
+    assert done.code == 0
+    assert "fedjax-mos" in done.out
+    if words == ["run"]:
+        for field in dataclasses.fields(fm.Experiment):
+            if field.name != "options":
+                assert f"--{field.name.replace('_', '-')}" in done.out
+        assert "--set" in done.out and "--out" in done.out

@@ -1,0 +1,101 @@
+"""Evaluation against NumPy: all examples, and client by client."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_mos as fm
+from tests import problem
+
+# 43 examples: 43 and 1 divide it, 7 and 10 do not, 200 is more than there are.
+BATCHES = (1, 7, 10, 43, 200)
+METRICS = fm.classification(problem.softmax_net)
+
+
+@cache
+def shared():
+    """Clients that share examples; row 5 belongs to three, rows 0..2 to nobody."""
+    owned = [[5, 6, 7], [5, 8], [9, 5, 10, 11, 3, 4], [12, 8, 6, 5][:3]]
+    sizes = np.array([len(rows) for rows in owned])
+    part = fm.Partition(np.concatenate(owned), sizes)
+    return fm.federate(*problem.arrays(), part)
+
+
+def per_example():
+    """Loss and correctness of every row of the store, in NumPy."""
+    x, y = problem.arrays()
+    params = problem.softmax_params()
+    z = x.astype(float) @ np.asarray(params["w"], float) + np.asarray(params["b"])
+    loss = np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y]
+    return {"loss": loss, "accuracy": (z.argmax(1) == y) * 1.0}
+
+
+def positions(data):
+    """Each client's rows of the store."""
+    return np.split(np.asarray(data.order), np.asarray(data.offset)[1:])
+
+
+def test_the_problem_is_not_degenerate():
+    """With equal values everywhere the tests below would show nothing."""
+    accuracy = per_example()["accuracy"]
+    assert 0 < accuracy.mean() < 1
+
+
+@pytest.mark.parametrize("batch_size", BATCHES)
+def test_the_evaluator_is_a_mean_over_examples(batch_size):
+    """A last block counted in full, or examples not owned, would shift the mean."""
+    evaluate = jax.jit(fm.evaluator(METRICS, batch_size))
+    stores = {"train": problem.data(), "test": shared()}
+    got = evaluate(problem.softmax_params(), stores)
+    assert set(got) == {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}
+    for store, data in stores.items():
+        for name, values in per_example().items():
+            expected = values[np.asarray(data.order)].mean()
+            np.testing.assert_allclose(got[f"{store}_{name}"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch_size", BATCHES)
+@pytest.mark.parametrize("data", [problem.data, shared], ids=["disjoint", "shared"])
+def test_per_client_means(data, batch_size):
+    """A value credited to a neighbour would go unnoticed in the overall mean."""
+    data = data()
+    got = jax.jit(fm.per_client(METRICS, batch_size))(problem.softmax_params(), data)
+    for name, values in per_example().items():
+        expected = [values[rows].mean() for rows in positions(data)]
+        np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_both_agree():
+    """sum_i p_i (mean of client i) is the mean over all examples."""
+    params, data = problem.softmax_params(), shared()
+    each = fm.per_client(METRICS, 4)(params, data)
+    mean = fm.evaluator(METRICS, 4)(params, {"s": data})
+    share = np.asarray(data.size) / data.order.shape[0]
+    for name, values in each.items():
+        np.testing.assert_allclose(mean[f"s_{name}"], share @ values, rtol=1e-5)
+
+
+def test_evaluation_is_without_dropout():
+    """The network must be called with no key, or accuracy would be random."""
+
+    def net(params, x, key):
+        assert key is None
+        return problem.softmax_net(params, x, key)
+
+    evaluate = fm.evaluator(fm.classification(net), 10)
+    got = evaluate(problem.softmax_params(), {"s": problem.data()})
+    assert np.isfinite(got["s_loss"])
+
+
+def test_values_take_the_dtype_of_the_parameters():
+    """Booleans or counts summed in their own type would overflow or truncate."""
+
+    def metrics(params, batch):
+        return {"ok": batch.y >= 0, "int": jnp.full(batch.y.shape, 100, jnp.int8)}
+
+    got = fm.evaluator(metrics, 10)(jnp.zeros(()), {"s": problem.data()})
+    assert got["s_ok"].dtype == got["s_int"].dtype == jnp.float32
+    assert float(got["s_ok"]) == 1 and float(got["s_int"]) == 100
