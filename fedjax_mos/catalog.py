@@ -229,6 +229,16 @@ ALGORITHMS: dict[str, Entry] = {
         )
         for name, (objective, numbers, paper) in _SHAPED.items()
     },
+    "fedlc_literal": Entry(
+        partial(shaped.on_fedavg, shaped.fedlc),
+        _SGD | {"temperature": 1.0, "include_true": False},
+        f"{_FEDLC}, as printed",
+    ),
+    "fedntd_release": Entry(
+        partial(shaped.on_fedavg, shaped.fedntd),
+        _SGD | {"ce_weight": 0.7, "weight": 0.3, "temperature": 1.0},
+        f"{_FEDNTD}, as in the released program of {_FEDACG}",
+    ),
     "lag": Entry(
         algorithms.lag,
         {"lr": 0.001, "horizon": 10},

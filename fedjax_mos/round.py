@@ -96,7 +96,10 @@ def simulation(
         start = jnp.zeros((), jnp.int32)
         algo, sampler_, up, down, cast = build(numbers_at(numbers, start))
         server, mine = algo.init(params)
-        shapes = _message_shapes(algo, server, mine, data)
+        shapes = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+            jax.eval_shape(rehearsal(algo), server, mine, data, key),
+        )
         row = Row(
             mine,
             tuple(up.init(message) for _, message in shapes),
@@ -180,23 +183,25 @@ def simulation(
     return Simulation(init, step, defaults, backend)
 
 
-def _message_shapes(
-    algo: Algorithm, server: PyTree, mine: PyTree, data: FederatedData
-) -> list[tuple[PyTree, PyTree]]:
-    """Zeros shaped like the message down and up of every exchange, in order."""
+def rehearsal(
+    algo: Algorithm,
+) -> Callable[[PyTree, PyTree, FederatedData, Key], list[tuple[PyTree, PyTree]]]:
+    """One client's round as a function of (server, mine, data, key).
 
-    def rehearse(server: PyTree, mine: PyTree, data: FederatedData, key: Key) -> list:
+    It returns the messages down and up of every exchange, in order: for their shapes.
+    """
+
+    def play(server: PyTree, mine: PyTree, data: FederatedData, key: Key) -> list:
         view = views(data, jnp.zeros((), jnp.int32))
         messages = []
         for exchange in algo.exchanges:
-            message = exchange.broadcast(server)
-            up, mine, _ = exchange.client(message, mine, view, key)
+            down = exchange.broadcast(server)
+            up, mine, _ = exchange.client(down, mine, view, key)
             server = exchange.server(server, Aggregate(up, up, jnp.ones((), int), 1))
-            messages.append((message, up))
+            messages.append((down, up))
         return messages
 
-    shapes = jax.eval_shape(rehearse, server, mine, data, jax.random.key(0))
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return play
 
 
 def _live_mean(metrics: PyTree, cohort: Cohort, count: jax.Array) -> PyTree:

@@ -78,3 +78,10 @@ def fixed_cohort(ids, weights=None, mask=None):
     mask = jnp.ones(len(ids), bool) if mask is None else mask
     cohort = fm.types.Cohort(ids, jnp.asarray(weights), jnp.asarray(mask))
     return fm.types.Sampler(lambda data, key: (), lambda s, k, p, d: (cohort, s))
+
+
+def tanh_forward(params, h, start, key):
+    """The two stages of `tanh_net`."""
+    hidden = jnp.tanh(h @ params["w"]) if start == 0 else h
+    logits = hidden @ params["v"]
+    return (hidden, logits) if start == 0 else (logits,)

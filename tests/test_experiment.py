@@ -22,6 +22,8 @@ TINY = {
 }
 # Options that fit eight clients and 1078 examples where the defaults do not.
 FITTING = {"fedmos_cifar": {"sizes": (40, 20), "fractions": (0.5, 0.5)}}
+# Methods whose clients send one uncompressed tree.
+DENSE = ("fedavg", "fedmos", "fedmos_release")
 SHAPES = {
     "cnn": (28, 28, 1),
     "fedmos_mnist_cnn": (28, 28, 1),
@@ -68,9 +70,11 @@ def check(result, rounds=1):
     assert history["round"].tolist() == list(range(1, rounds + 1))
     assert np.isfinite(history.to_numpy(float)).all()
     assert history["test_accuracy"].between(0, 1).all()
+    if result.experiment.algorithm not in DENSE:
+        return history
     size = sum(leaf.size for leaf in jax.tree.leaves(result.params))
     sent = history["bits_up"].diff().fillna(history["bits_up"]) / (32 * size)
-    assert sent.between(1, result.experiment.cohort).all()
+    assert sent.between(0, result.experiment.cohort).all()
     assert (sent == sent.round()).all()
     return history
 
@@ -99,10 +103,16 @@ def test_model(model, images):
     check(fm.Experiment(**arguments, dataset=dataset).run(progress=False))
 
 
+# The full cross product would take an hour: each further name meets one partner.
+PAIRS = [(a, s) for a in DENSE for s in ("ucs", "md", "acs")]
+FURTHER = [(a, "ucs") for a in catalog.ALGORITHMS if a not in DENSE]
+FURTHER += [("fedavg", s) for s in catalog.SAMPLERS if s not in ("ucs", "md", "acs")]
+
+
 @pytest.mark.parametrize(
-    "algorithm", some(catalog.ALGORITHMS, "fedavg", "fedmos", "fedmos_release")
+    ("algorithm", "sampler"),
+    [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in FURTHER)],
 )
-@pytest.mark.parametrize("sampler", some(catalog.SAMPLERS, "ucs", "md", "acs"))
 def test_algorithm_and_sampler(algorithm, sampler):
     """A method that only works with the sampler it was written for."""
     arguments = {**TINY, "rounds": 2, "algorithm": algorithm, "sampler": sampler}

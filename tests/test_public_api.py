@@ -205,9 +205,3 @@ def test_import_is_light():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert not heavy & set(done.stdout.split())
-
-
-def test_algorithm_files_are_short():
-    """A method that no longer reads like its paper's pseudocode."""
-    for path in files("algorithms"):
-        assert len(path.read_text().splitlines()) <= 130, path

@@ -16,14 +16,20 @@ def simulate(name, plan="steps", backend="vmapped", neutral=False):
     """The row `name` on the toy population."""
     row = ALGORITHMS[name]
     options = row.hp | row.options | ((row.neutral or {}) if neutral else {})
-    return build(fm.spec(row.factory, **options), plan, BACKENDS[backend]())
+    return build(row, options, plan, BACKENDS[backend]())
 
 
-def build(algorithm, plan="steps", backend=None, sampler=None):
+def build(row, options, plan="steps", backend=None, sampler=None):
     return fm.simulation(
-        algorithm,
-        fm.local_work(fm.cross_entropy(problem.tanh_net), PLANS[plan]),
+        fm.spec(row.factory, **options),
+        fm.local_work(
+            fm.cross_entropy(problem.tanh_net),
+            PLANS[plan],
+            forward=problem.tanh_forward,
+        ),
         fm.adaptive(COHORT) if sampler is None else sampler,
+        uplink=row.uplink,
+        downlink=row.downlink,
         backend=backend,
     )
 

@@ -1,0 +1,344 @@
+"""Codecs: what is kept, what is lost, and the exact price."""
+
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import configuration, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import fedjax_mos as fm
+from fedjax_mos.channels.codecs import largest
+from fedjax_mos.recipes import codec_of
+
+configuration.set_hypothesis_home_dir(tempfile.gettempdir())  # nothing in the repo
+checked = settings(max_examples=25, deadline=None, database=None, derandomize=True)
+
+D = 24
+KEY = jax.random.key(3)
+# A weight, a matrix and a number: 24 entries in tensors of 5, 18 and 1.
+SHAPES = {"a": (5,), "b": (3, 6), "c": ()}
+TENSORS = [5, 18, 1]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, 1e-45, -1e-40, 1e-38, 1e30, -1e30, 3e37, -1e37]
+
+
+def vectors(limit=3e37):
+    """float32 vectors with ties, both zeros, denormals and huge values."""
+    limit = float(np.float32(limit))
+    number = st.sampled_from([v for v in SPECIAL if abs(v) <= limit]) | st.floats(
+        -limit, limit, width=32, allow_subnormal=True
+    )
+    tied = st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-45])
+    return hnp.arrays(np.float32, D, elements=number) | hnp.arrays(
+        np.float32, D, elements=tied
+    )
+
+
+def tree(seed=0):
+    """A message without zeros."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: jnp.asarray(rng.normal(size=shape), jnp.float32)
+        for name, shape in SHAPES.items()
+    }
+
+
+def flat(value):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(value)])
+
+
+# ---- top-k ---------------------------------------------------------------------------
+
+
+select = jax.jit(largest)
+top = jax.jit(lambda v, fraction: fm.top_k(fraction)(v, KEY))
+signed = jax.jit(lambda v: fm.scaled_sign()(v, KEY))
+
+
+def stable(v, k):
+    """The k largest magnitudes by a stable sort: equal ones by position."""
+    mask = np.zeros(len(v), bool)
+    mask[np.argsort(-np.abs(v), kind="stable")[:k]] = True
+    return mask
+
+
+@checked
+@given(vectors(), st.integers(1, D))
+def test_largest_is_a_stable_sort(v, k):
+    """One entry too many breaks the bit count, another order reproducibility."""
+    mask = np.asarray(select(np.abs(v), jnp.uint32(k)))
+    assert mask.sum() == k
+    np.testing.assert_array_equal(mask, stable(v, k))
+
+
+@checked
+@given(vectors(), st.integers(1, D))
+def test_top_k_keeps_the_largest_and_contracts(v, k):
+    """Kept entries must be bit for bit the sender's; the rest is at most (1 - k/d)."""
+    wire = top(v, np.float32(k / D))
+    kept = np.where(stable(v, k), v, np.float32(0))
+    np.testing.assert_array_equal(wire.value, kept)
+    assert int(wire.bits) == 64 * k
+    v, out = v.astype(np.float64), np.asarray(wire.value, np.float64)
+    lost, whole = ((out - v) ** 2).sum(), (v**2).sum()
+    assert lost <= (1 - k / D) * whole * (1 + 1e-12)
+
+
+def test_float64_is_ordered_by_all_its_bits():
+    """With x64 the bisection must run over 64 bits, not the upper 32."""
+    v = 1 + np.arange(D) * 2.0**-50  # alike in float32
+    with jax.enable_x64(True):
+        mask = np.asarray(largest(jnp.asarray(v), jnp.uint32(7)))
+    np.testing.assert_array_equal(mask, np.arange(D) >= D - 7)
+
+
+# ---- the others ----------------------------------------------------------------------
+
+
+@checked
+@given(vectors(limit=1e18))
+def test_scaled_sign_contracts(v):
+    """|C(v) - v|^2 <= |v|^2 - |v|_1^2 / d, within 1e-5 |v|^2; no zeros: equal."""
+    out = np.asarray(signed(v).value, np.float64)
+    v = v.astype(np.float64)
+    whole, l1 = (v**2).sum(), np.abs(v).sum()
+    lost, bound = ((out - v) ** 2).sum(), whole - l1**2 / D
+    slack = 1e-5 * whole + 1e-70
+    assert lost <= bound + slack
+    if (np.abs(v) > 1e-37).all():
+        assert abs(lost - bound) <= slack
+    assert (out[v == 0] == 0).all()
+    assert len(np.unique(np.abs(out[out != 0]))) <= 1
+
+
+UNBIASED = {
+    "random_k": lambda each: fm.random_k(0.3, per_tensor=each),
+    "quantise": lambda each: fm.quantise(3, per_tensor=each),
+}
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["whole", "per_tensor"])
+@pytest.mark.parametrize("name", UNBIASED)
+def test_random_codecs_are_unbiased(name, each):
+    """A biased codec without feedback moves the optimum (five standard errors)."""
+    codec, value = UNBIASED[name](each), tree(1)
+    keys = jax.random.split(KEY, 4000)
+    out = jax.jit(jax.vmap(lambda key: codec(value, key).value))(keys)
+    out = np.concatenate([np.reshape(x, (4000, -1)) for x in jax.tree.leaves(out)], 1)
+    out, v = out.astype(np.float64), flat(value)
+    error = out.std(axis=0) / np.sqrt(4000)
+    assert (error > 0).sum() >= D - 1  # a tensor of one entry may travel exactly
+    np.testing.assert_array_less(abs(out.mean(axis=0) - v), 5 * error + 1e-6)
+    if name == "random_k":
+        # k / d of the entries, scaled by d / k; per tensor k = 1, 5 and 1.
+        sizes = TENSORS if each else [D]
+        k = [max(int(0.3 * size), 1) for size in sizes]
+        assert ((out != 0).sum(axis=1) == sum(k)).all()
+        scale = np.repeat(np.array(sizes) / np.array(k), sizes)
+        expected = np.where(out != 0, scale * v, 0)
+        np.testing.assert_allclose(out, expected, rtol=1e-6)
+        variance = v**2 * (scale - 1)
+        np.testing.assert_allclose(out.var(axis=0), variance, rtol=0.25, atol=1e-9)
+
+
+def test_quantise_rounds_to_a_neighbour():
+    """Levels are multiples of |v| / (2^(b-1) - 1); an entry may move by one of them."""
+    v, widths = flat(tree(2)).astype(np.float32), (2, 4, 8)
+
+    @jax.jit
+    def quantised(v):
+        return [fm.quantise(bits)(v, KEY).value for bits in widths]
+
+    for bits, out in zip(widths, np.asarray(quantised(v)), strict=True):
+        step = np.linalg.norm(v) / (2 ** (bits - 1) - 1)
+        np.testing.assert_allclose(out / step, (out / step).round(), atol=1e-3)
+        assert (abs(out - v) < step * (1 + 1e-5)).all()
+    np.testing.assert_array_equal(quantised(np.zeros(D, np.float32)), np.zeros((3, D)))
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="codecs.quantise: v**2 overflows float32 above 1.8e19 and delivers NaN; "
+    "divide by max |v| before squaring",
+)
+def test_quantise_survives_huge_values():
+    """A message that float32 can hold must not become NaN on the wire."""
+    assert np.isfinite(fm.quantise(4)(jnp.full(D, 1e25), KEY).value).all()
+
+
+@pytest.mark.parametrize("bits", [-1, 0, 1, 17, 32])
+def test_quantise_refuses_impossible_widths(bits):
+    """One bit has no level, and more than 16 no use: the range must be named."""
+    with pytest.raises(ValueError, match=rf"bits must lie in \[2, 16\]: got {bits}"):
+        fm.quantise(bits)
+
+
+# ---- the price -----------------------------------------------------------------------
+
+# Tensors of 5, 18 and 1 entries. fraction 1/4: k = 6 of 24; per tensor 1, 4 and 1.
+BITS = {
+    "top_k": (lambda each: fm.top_k(0.25, per_tensor=each), 6 * 64, (1 + 4 + 1) * 64),
+    # ceil(log2 24) = 5; per tensor ceil(log2 5) = 3, ceil(log2 18) = 5, one bit for 1.
+    "top_k packed": (
+        lambda each: fm.top_k(0.25, per_tensor=each, packed_index=True),
+        6 * (32 + 5),
+        1 * (32 + 3) + 4 * (32 + 5) + 1 * (32 + 1),
+    ),
+    "random_k": (
+        lambda each: fm.random_k(0.25, per_tensor=each),
+        6 * 32 + 32,
+        (1 * 32 + 32) + (4 * 32 + 32) + (1 * 32 + 32),
+    ),
+    "sign": (
+        lambda each: fm.scaled_sign(per_tensor=each),
+        24 + 32,
+        (5 + 32) + (18 + 32) + (1 + 32),
+    ),
+    "quantise 2": (
+        lambda each: fm.quantise(2, per_tensor=each),
+        2 * 24 + 32,
+        2 * 24 + 3 * 32,
+    ),
+    "quantise 7": (
+        lambda each: fm.quantise(7, per_tensor=each),
+        7 * 24 + 32,
+        7 * 24 + 3 * 32,
+    ),
+    "dense": (lambda each: lambda value, key: fm.dense(value), 32 * 24, 32 * 24),
+}
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_bits_are_a_hand_count(name):
+    """The price is what the comparison of methods is about."""
+    make, whole, per_tensor = BITS[name]
+
+    @jax.jit
+    def price(value):
+        return [make(each)(value, KEY) for each in (False, True)]
+
+    value = tree()
+    for wire, bits in zip(price(value), (whole, per_tensor), strict=True):
+        assert int(wire.bits) == bits
+        assert wire.bits.dtype == jnp.uint32 and wire.bits.shape == ()
+        assert wire.fired is None
+        assert jax.tree.map(jnp.shape, wire.value) == jax.tree.map(jnp.shape, value)
+
+
+def test_per_tensor_keeps_k_of_each():
+    """Per tensor no tensor starves; over the whole vector small ones may."""
+    value = {"small": jnp.full(4, 1e-3), "large": jnp.arange(1.0, 9.0)}
+
+    @jax.jit
+    def both(value):
+        return [fm.top_k(0.25, per_tensor=p)(value, KEY).value for p in (False, True)]
+
+    whole, each = both(value)
+    assert whole["small"].tolist() == [0, 0, 0, 0]
+    assert whole["large"].tolist() == [0, 0, 0, 0, 0, 6, 7, 8]
+    np.testing.assert_allclose(each["small"], [1e-3, 0, 0, 0])
+    assert each["large"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
+
+
+def test_tensors_draw_independently():
+    """One key for all tensors would round equal tensors alike."""
+    value = {"a": jnp.full(18, 0.3), "b": jnp.full(18, 0.3)}
+    for make in UNBIASED.values():
+        out = jax.jit(make(True))(value, KEY).value
+        assert (np.asarray(out["a"]) != np.asarray(out["b"])).any()
+
+
+@pytest.mark.parametrize("name", ["top_k", "random_k"])
+def test_a_traced_fraction_is_the_static_one(name):
+    """A sweep over fractions must equal single runs, values and bits."""
+    value = tree(4)
+    make = {"top_k": fm.top_k, "random_k": fm.random_k}[name]
+    fractions = [1e-9, 0.04, 1 / 8, 0.29, 1 / 3, 0.5, 1.0]
+    traced = jax.jit(jax.vmap(lambda fraction: make(fraction)(value, KEY)))(
+        jnp.array(fractions)
+    )
+
+    @jax.jit
+    def static():
+        return [make(fraction)(value, KEY) for fraction in fractions]
+
+    for i, wire in enumerate(static()):
+        np.testing.assert_array_equal(flat(wire.value), flat_row(traced.value, i))
+        assert int(wire.bits) == int(traced.bits[i])
+    k = [1, 1, 3, 6, 8, 12, 24]
+    assert traced.bits.tolist() == [
+        n * 64 if name == "top_k" else n * 32 + 32 for n in k
+    ]
+
+
+def flat_row(value, i):
+    return flat(jax.tree.map(lambda leaf: leaf[i], value))
+
+
+def numbers(fractions, d):
+    """k of top-k for each traced fraction of d entries."""
+    v = jnp.zeros(d)
+    price = jax.jit(jax.vmap(lambda fraction: fm.top_k(fraction)(v, KEY).bits))
+    return np.asarray(price(jnp.asarray(fractions, jnp.float32))) // 64
+
+
+def test_awkward_fractions_lose_no_entry():
+    """int(0.29 * 100) is 28 in double precision, int(0.53 * 100) is 52 in single."""
+    assert 0.29 * 100 < 29
+    np.testing.assert_array_equal(
+        numbers(np.arange(1, 101) / 100, 100), np.arange(1, 101)
+    )
+    thousandths = numbers([1 / 8, *np.arange(1, 1001) / 1000], 1000)
+    np.testing.assert_array_equal(thousandths, [125, *range(1, 1001)])
+    # Never more than asked for: one below each boundary stays below.
+    below = numbers((np.arange(1, 101) - 0.01) / 100, 100)
+    np.testing.assert_array_equal(below, np.maximum(np.arange(1, 101) - 1, 1))
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="codecs._number: the excess 1e-4 is below one unit in the last place of "
+    "float32 from 1024 on, so a traced 0.065 of 10^6 gives 64,999",
+)
+@pytest.mark.parametrize("d", [100_000, 1_000_000])
+def test_awkward_fractions_lose_no_entry_of_a_real_model(d):
+    """The same k must come out at the size of a network, traced or not."""
+    i = np.arange(1, 1001)
+    np.testing.assert_array_equal(numbers(i / 1000, d), i * d // 1000)
+
+
+def test_static_fractions_are_exact_at_any_size():
+    """The static path multiplies in double precision."""
+    thousandths = (65, 129, 251)
+
+    @jax.jit
+    def prices(v):
+        return [fm.top_k(i / 1000)(v, KEY).bits for i in thousandths]
+
+    got = [int(bits) for bits in prices(jnp.zeros(1_000_000))]
+    assert got == [64 * 1000 * i for i in thousandths]
+
+
+@pytest.mark.parametrize("name", ["top_k", "random_k", "sign", "quantise"])
+def test_codecs_by_name(name):
+    """The catalog's names must give the codecs they say."""
+    expected = {
+        "top_k": fm.top_k(0.25),
+        "random_k": fm.random_k(0.25),
+        "sign": fm.scaled_sign(),
+        "quantise": fm.quantise(5),
+    }[name]
+    value = tree()
+    named = codec_of(name, 0.25, 5, False)
+    got, wire = jax.jit(lambda v: (named(v, KEY), expected(v, KEY)))(value)
+    np.testing.assert_array_equal(flat(got.value), flat(wire.value))
+    assert int(got.bits) == int(wire.bits)
+
+
+def test_an_unknown_codec_is_refused():
+    """A typing error must list what there is."""
+    with pytest.raises(ValueError, match="top_k.*random_k.*sign.*quantise.*'topk'"):
+        codec_of("topk", 0.25, 4, False)
