@@ -98,7 +98,8 @@ def row(name: str) -> str:
             x for x in jax.tree.leaves(kept) if jnp.issubdtype(x.dtype, jnp.floating)
         ]
         whole, numbers = divmod(sum(x.size for x in floats), d)
-        return str(whole) + (f" + {numbers} numbers" if numbers else "")
+        plural = "numbers" if numbers > 1 else "number"
+        return str(whole) + (f" + {numbers} {plural}" if numbers else "")
 
     def via(kind: str, message) -> tuple[str, tuple]:
         called = getattr(entry, kind)

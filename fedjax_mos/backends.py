@@ -114,8 +114,8 @@ def sharded(
 def debug() -> Backend:
     """One client after another in plain Python, nothing compiled.
 
-    Prints and breakpoints work in client code; an exception names the client and the
-    shapes it was given.
+    Prints and breakpoints work in client code (some of it is also traced, for shapes);
+    an exception names the client and the shapes it was given.
     """
 
     def run(
@@ -154,16 +154,22 @@ def _single(
 
 
 def _reduce(up: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree]:
-    """Weighted mean and live sum of the messages; dead slots never enter arithmetic."""
-
-    def live(leaf: jax.Array) -> jax.Array:
-        mask = cohort.mask.reshape(-1, *[1] * (leaf.ndim - 1))
-        return jnp.where(mask, leaf, 0)  # 0 * NaN is NaN, so before any product
+    """Weighted mean and live sum of the messages."""
 
     def mean(leaf: jax.Array) -> jax.Array:
-        return jnp.tensordot(cohort.weights.astype(leaf.dtype), live(leaf), axes=1)
+        weights = cohort.weights.astype(leaf.dtype)
+        return jnp.tensordot(weights, live(leaf, cohort), axes=1)
 
-    return jax.tree.map(mean, up), jax.tree.map(lambda leaf: live(leaf).sum(0), up)
+    return (
+        jax.tree.map(mean, up),
+        jax.tree.map(lambda leaf: live(leaf, cohort).sum(0), up),
+    )
+
+
+def live(leaf: jax.Array, cohort: Cohort) -> jax.Array:
+    """`leaf` [M, ...] with zeros in dead slots, before any product: 0 * NaN is NaN."""
+    mask = cohort.mask.reshape(-1, *[1] * (leaf.ndim - 1))
+    return jnp.where(mask, leaf, 0)
 
 
 def _pad(slots: tuple, multiple: int) -> tuple:

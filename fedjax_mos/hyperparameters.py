@@ -108,7 +108,7 @@ def with_hp(defaults: Hp, changes: Mapping[str, Any] | None, dtype: jnp.dtype) -
         if unknown:
             raise ValueError(
                 f"no hyperparameter {where}{unknown[0]}; "
-                f"{where or 'hp'} has {', '.join(old) or 'none'}"
+                f"{where.rstrip('.') or 'hp'} has {', '.join(old) or 'none'}"
             )
         return {
             name: merge(value, new[name], f"{where}{name}.")

@@ -195,9 +195,7 @@ def local_work(
             return gradient
         # The tiny constant keeps the derivative finite at a zero gradient.
         squared = optax.tree.norm(gradient, squared=True) + 1e-30
-        return optax.tree.scale(
-            jnp.minimum(1.0, clip * jax.lax.rsqrt(squared)), gradient
-        )
+        return optax.tree.scale(jnp.minimum(1.0, clip / jnp.sqrt(squared)), gradient)
 
     def gradient_of(objective: Loss) -> Gradient:
         def gradient(

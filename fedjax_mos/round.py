@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_mos import tree
-from fedjax_mos.backends import vmapped
+from fedjax_mos.backends import live, vmapped
 from fedjax_mos.channels.identity import dense, identity
 from fedjax_mos.data.federated import views
 from fedjax_mos.hyperparameters import as_spec, per_round, with_hp
@@ -100,6 +100,8 @@ def simulation(
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
             jax.eval_shape(rehearsal(algo), server, mine, data, key),
         )
+        for way in zip(*shapes, strict=True):  # downs, ups: a round's bits fit 32 bits
+            dense(way)
         row = Row(
             mine,
             tuple(up.init(message) for _, message in shapes),
@@ -207,8 +209,7 @@ def rehearsal(
 def _live_mean(metrics: PyTree, cohort: Cohort, count: jax.Array) -> PyTree:
     """Means over the live slots."""
     return jax.tree.map(
-        lambda leaf: jnp.where(cohort.mask, leaf, 0).sum(0) / jnp.maximum(count, 1),
-        metrics,
+        lambda leaf: live(leaf, cohort).sum(0) / jnp.maximum(count, 1), metrics
     )
 
 

@@ -1,7 +1,10 @@
 """Many rounds: `rollout` for transforms, `run` for people."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,20 +93,39 @@ def run(
     state = jax.tree.map(partial(jnp.array, copy=True), state)
     data, stores, state, key = sim.backend.place((data, stores, state, key))
     history = _History(lanes=bool(key.shape), first=int(np.ravel(state.round)[0]))
-    with tqdm(total=rounds, unit="round", disable=not progress) as bar:
+    bar = tqdm(total=rounds, unit="round", disable=not progress)
+    with bar, _patience() as interrupted:
         for length, interval in _blocks(rounds, every):
             state, out = _block(
                 sim, evaluate, data, stores, state, key, length, interval
             )
-            try:
-                history.add(out, interval)
-            except KeyboardInterrupt:
-                history.add(out, interval)  # the device is at work on it: wait
-                bar.write(f"interrupted after round {history.rounds} of {rounds}")
-                break
+            history.add(out, interval)
             bar.update(length)
             bar.set_postfix(history.last)
+            if interrupted.is_set():
+                bar.write(f"interrupted after round {history.rounds} of {rounds}")
+                break
     return state, history.frame()
+
+
+@contextmanager
+def _patience() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets; the second one interrupts as usual."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event  # only the main thread may handle signals
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _advance(

@@ -422,3 +422,11 @@ def test_the_release_adds_a_fading_first_gradient():
     ds = [d for _, d in directions]
     expected = -0.5 * sum(0.7 ** (4 - k) * d for k, d in enumerate(ds))
     np.testing.assert_allclose(delta, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_clipping_a_zero_gradient_has_a_finite_derivative():
+    """Hypergradients pass through the norm; its root has none at zero."""
+    work = fm.local_work(lambda p, b, k: (p**2).sum(), fm.epochs(1, 4), clip=1.0)
+    batch, key = take(problem.data(), jnp.arange(2)), jax.random.key(0)
+    slope = jax.grad(lambda p: work.gradient(p, batch, key)[1].sum())(jnp.zeros(3))
+    np.testing.assert_allclose(slope, 2.0, rtol=1e-5)

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import signal
 from functools import cache
 
 import chex
@@ -211,7 +212,7 @@ def test_an_interrupt_returns_what_is_there(visit, monkeypatch, capsys):
     def interrupted(self, *args):
         calls.append(args)
         if len(calls) == visit:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         add(self, *args)
 
     monkeypatch.setattr(module._History, "add", interrupted)

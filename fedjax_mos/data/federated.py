@@ -84,6 +84,9 @@ def views(data: FederatedData, ids: jax.Array) -> ClientView:
 
 
 def take(store: FederatedData | ClientView, rows: jax.Array) -> Batch:
-    """The examples at `rows` of the store; a negative row is padding."""
-    index = jnp.maximum(rows, 0)
+    """The examples at `rows` of the store; a negative row is padding.
+
+    Padding repeats one of the batch's own examples: masked, but never a stranger's.
+    """
+    index = jnp.where(rows >= 0, rows, jnp.maximum(rows.max(), 0))
     return Batch(store.x[index], store.y[index], rows >= 0)

@@ -4,6 +4,7 @@ Parameters are flat vectors in the order of the tree's leaves. `World` holds the
 and the options of a local step once for both sides.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_mos as fm
-from fedjax_mos.data.federated import views
 from tests import problem
 
 ROUNDS, STEPS, BATCH = 6, 3, 4
@@ -33,8 +33,35 @@ def clients():
 
 
 CLIENTS = clients()
-# N p_i as the package rounds it: taken from the run, like the cohorts' weights.
-IMPORTANCE = np.asarray(views(problem.data(), np.arange(6)).importance, float)
+IMPORTANCE = len(problem.SIZES) * np.array(problem.SIZES) / sum(problem.SIZES)
+
+
+def exact_data():
+    """The toy clients with sizes whose quotients keep float64 (int32's do not)."""
+    data = problem.data()
+    return dataclasses.replace(data, size=data.size.astype(int))
+
+
+TURNS = ((0, 1, 2), (3, 4, 5), (0, 2, 4, 5), (1, 3), (0, 1, 5), (2, 3, 4))
+
+
+def turns(weights="eq28"):
+    """Known cohorts in turn, some with a dead slot: half a random sampler's compile.
+
+    Weights N p_i / M ("eq28", which do not sum to 1) or 1 / M ("mean").
+    """
+    slots = max(map(len, TURNS))
+    ids = np.array([(*turn, *turn)[:slots] for turn in TURNS])
+    mask = np.array([np.arange(slots) < len(turn) for turn in TURNS])
+    scale = IMPORTANCE[ids] if weights == "eq28" else 1.0
+    weight = jnp.asarray(mask * scale / mask.sum(1, keepdims=True))
+    ids, mask = jnp.asarray(ids), jnp.asarray(mask)
+
+    def sample(t, key, params, data):
+        now = t % len(TURNS)
+        return fm.types.Cohort(ids[now], weight[now], mask[now]), t + 1
+
+    return fm.types.Sampler(lambda data, key: jnp.zeros((), jnp.int32), sample)
 
 
 def softmax_gradient(theta, x, y):
@@ -143,7 +170,7 @@ class Case(NamedTuple):
     factory: Callable
     numbers: dict  # and options
     world: World = World()
-    sampler: fm.types.Sampler | None = None  # 3 of 6 clients, Eq. (28) weights
+    sampler: fm.types.Sampler | None = None  # cohorts in turn
 
     def run(self):
         """Run the package and its reference: the run, the expected path."""
@@ -190,16 +217,16 @@ def run(
     more=None,
     **channels,
 ):
-    """Run the package in `world`; softmax regression and 3 of 6 clients by default."""
+    """Run the package in `world`; softmax regression and cohorts in turn by default."""
     params = problem.softmax_params() if params is None else params
     loss = fm.cross_entropy(problem.softmax_net) if loss is None else loss
-    data = problem.data() if data is None else data
+    data = exact_data() if data is None else data
     if world.round_decay is not None:
         channels["schedule"] = fm.spec(fm.decaying, round_decay=world.round_decay)
     sim = fm.simulation(
         algorithm,
         world.work(loss, **(more or {})),
-        fm.uniform(3) if sampler is None else sampler,
+        turns() if sampler is None else sampler,
         **channels,
     )
     key = jax.random.key(5)

@@ -179,9 +179,7 @@ def fedlomo(x, cohorts, world, *, lr):
         yield x
 
 
-def fedmos(
-    x, cohorts, world, *, lr, storm, prox, server_momentum, first_batch="full"
-):
+def fedmos(x, cohorts, world, *, lr, storm, prox, server_momentum, first_batch="full"):
     """Algorithm 1 of the paper, with its own factor eta I of the current round."""
     u, decay = 0, world.weight_decay or 0
     for t, cohort in enumerate(cohorts):
@@ -254,6 +252,7 @@ BERNOULLI = fm.bernoulli(3)
 
 CASES = {
     "fedavg": Case(fedavg, fm.fedavg, SGD),
+    "fedavg ucs": Case(fedavg, fm.fedavg, SGD, World(), fm.uniform(3)),
     "fedavg acs": Case(fedavg, fm.fedavg, SGD, World(), ACS),
     "fedavg options": Case(fedavg, fm.fedavg, SGD, EVERYTHING),
     "fedprox": Case(fedavg, fm.fedprox, SGD | {"prox": 0.5}),
@@ -294,10 +293,10 @@ CASES = {
     "fedlomo": Case(fedlomo, fm.fedlomo, {"lr": 0.5}),
     "fedmos": Case(fedmos, fm.fedmos, MOS),
     "fedmos acs": Case(fedmos, fm.fedmos, MOS, World(), ACS),
+    "fedmos ucs": Case(fedmos, fm.fedmos, MOS, World(), fm.uniform(3)),
     "fedmos minibatch": Case(fedmos, fm.fedmos, MOS | {"first_batch": "step"}),
     "fedmos options": Case(fedmos, fm.fedmos, MOS, EVERYTHING),
     "fedmos release": Case(fedmos_release, fm.fedmos_release, MOS),
-    "fedmos release acs": Case(fedmos_release, fm.fedmos_release, MOS, World(), ACS),
     "fedacg": Case(fedacg, fm.fedacg, ACG),
     "fedacg options": Case(fedacg, fm.fedacg, ACG, EVERYTHING),
 }
