@@ -359,8 +359,8 @@ MODELS: dict[str, Entry] = {
         tuned={"digits": {"hidden": (64,)}},
     ),
     "cnn": Entry(models.cnn, {}, _FEDAVG),
-    "fedmos_mnist_cnn": Entry(models.fedmos_mnist_cnn, {}, _FEDMOS),
-    "fedmos_cifar_cnn3": Entry(models.fedmos_cifar_cnn3, {}, _FEDMOS),
+    "fedmos_mnist_cnn": Entry(models.fedmos_mnist_cnn, {"dropout": 0.5}, _FEDMOS),
+    "fedmos_cifar_cnn3": Entry(models.fedmos_cifar_cnn3, {"dropout": 0.2}, _FEDMOS),
     "fedmos_cifar_lenet": Entry(models.fedmos_cifar_lenet, {}, _FEDMOS),
     "resnet18": Entry(models.resnet18, {"stem": "3x3", "groups": 2}, _RESNET),
 }

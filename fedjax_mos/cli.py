@@ -42,9 +42,9 @@ def run(
     """
     experiment = dataclasses.replace(experiment, options=options.parse(settings))
     folder = _new_folder(out, f"{experiment.algorithm}-{experiment.sampler}")
+    target = _target(target, experiment)
     _use_devices(experiment.backend)
     result = experiment.run()
-    target = experiment.habit.target if target is None else target
     title = f"{experiment.algorithm}/{experiment.sampler}"
     done = report.write(folder, config(experiment), result.history, target, title)
     reached = done["rounds_to_target"]
@@ -83,7 +83,7 @@ def compare(
         raise ValueError(f"seeds must be at least 1: got {seeds}")
     folder = _new_folder(out, "compare")
     _use_devices(setting.backend)
-    target = next(iter(members.values())).habit.target if target is None else target
+    target = _target(target, next(iter(members.values())))
     histories = {}
     for name, member in members.items():
         print(f"{name} ({seeds} seeds)", file=sys.stderr)
@@ -163,6 +163,9 @@ def main(args: list[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         print(f"fedjax-mos: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("fedjax-mos: interrupted before the first rounds", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _members(
@@ -196,8 +199,16 @@ def _new_folder(out: Path | None, name: str) -> Path:
     folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"out must be a new or empty folder: {folder} is not")
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _target(target: float | None, experiment: Experiment) -> float:
+    """The accuracy that is asked for, or what is usual for the data set."""
+    if target is None:
+        return experiment.habit.target
+    if not 0 < target <= 1:
+        raise ValueError(f"target must lie in (0, 1]: got {target}")
+    return target
 
 
 def _use_devices(backend: str) -> None:

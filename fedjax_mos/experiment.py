@@ -172,8 +172,14 @@ class Experiment(Setting):
 
     @property
     def _sampler(self) -> str:
-        """The sampler's name; an algorithm may allow only one."""
+        """The sampler's name; an algorithm may allow only one, and that no other."""
         only = catalog.lookup("algorithm", catalog.ALGORITHMS, self.algorithm).sampler
+        owners = [n for n, e in catalog.ALGORITHMS.items() if e.sampler == self.sampler]
+        if owners and self.algorithm not in owners:
+            raise ValueError(
+                f"sampler {self.sampler} belongs to {', '.join(owners)}: "
+                f"got algorithm {self.algorithm}"
+            )
         return only or self.sampler
 
     def components(self) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -243,7 +249,14 @@ class Experiment(Setting):
             plan = with_replacement(self.steps or DEFAULT_STEPS, self.batch_size)
         loss = cross_entropy(apply)
         first = jax.ShapeDtypeStruct((1, *data.x.shape[1:]), mean.dtype)
-        shapes = jax.eval_shape(partial(models.init, model), jax.random.key(0), first)
+        try:
+            key = jax.random.key(0)
+            shapes = jax.eval_shape(partial(models.init, model), key, first)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"model {named['model'][0]} does not fit inputs of shape "
+                f"{first.shape[1:]}: {error}"
+            ) from error
 
         def made(kind: str, table: Mapping[str, catalog.Entry], *static: Any) -> Spec:
             return spec(table[named[kind][0]].factory, *static, **chosen[kind])

@@ -88,15 +88,17 @@ def check_hp(hp: Mapping[str, Any]) -> None:
             continue
         names = [str(getattr(k, "key", k)) for k in path]
         values = np.asarray(leaf)
-        if np.isnan(values).any():
-            raise ValueError(f"{'.'.join(names)} must be a number: got {values}")
+        where = ".".join(names)
+        if not np.isfinite(values).all():
+            raise ValueError(f"{where} must be a finite number: got {values}")
         for meaning in (GLOSSARY[name] for name in names if name in GLOSSARY):
-            below = values <= meaning.low if meaning.open_low else values < meaning.low
-            if below.any() or (values > meaning.high).any():
-                end = "(" if meaning.open_low else "["
+            low, high = meaning.low, meaning.high
+            below = values <= low if meaning.open_low else values < low
+            if below.any() or (values > high).any():
+                left = "(" if meaning.open_low else "["
+                right = "]" if math.isfinite(high) else ")"
                 raise ValueError(
-                    f"{'.'.join(names)} must lie in "
-                    f"{end}{meaning.low:g}, {meaning.high:g}]: got {values}"
+                    f"{where} must lie in {left}{low:g}, {high:g}{right}: got {values}"
                 )
 
 

@@ -29,7 +29,7 @@ from fedjax_mos.types import (
     Step,
 )
 
-# Purposes, folded into a client's key.
+# Purposes, folded into a client's key by whatever draws from it.
 PLAN, LARGE_BATCH, FULL_GRADIENT = range(3)
 _AUGMENT = 0x41  # folded into a step's key, which dropout uses as it is
 
@@ -131,7 +131,8 @@ def local_scan(
 
 def large_batch(view: ClientView, key: Key, size: int) -> Batch:
     """`size` distinct examples of the client, or all of them if it has fewer."""
-    return take(view, shuffled(view, key)[:size])
+    order = shuffled(view, jax.random.fold_in(key, LARGE_BATCH))
+    return take(view, order[:size])
 
 
 def over_all(
@@ -209,6 +210,7 @@ def local_work(
     def full_gradient(
         params: Params, view: ClientView, key: Key
     ) -> tuple[jax.Array, Params]:
+        key = jax.random.fold_in(key, FULL_GRADIENT)
         value, g = over_all(partial(raw, loss, params), view, key, micro_batch)
         return value, clipped(g)
 
@@ -234,8 +236,11 @@ def local_work(
         rates = jnp.broadcast_to(rate(lr, plan.epoch), plan.epoch.shape)
         return rates.sum() if plan.active is None else (rates * plan.active).sum()
 
+    def drawn(view: ClientView, key: Key) -> Plan:
+        return plan(view, jax.random.fold_in(key, PLAN))
+
     return LocalWork(
-        plan=plan,
+        plan=drawn,
         gradient=gradient_of(loss),
         full_gradient=full_gradient,
         descend=descend,
@@ -260,7 +265,7 @@ def walk(
 
     Returns the last local model, the plan it followed and the mean loss.
     """
-    plan = local.plan(view, jax.random.fold_in(key, PLAN))
+    plan = local.plan(view, key)
 
     def step(y: Params, now: Step) -> tuple[Params, jax.Array]:
         value, d = direction(y, now)

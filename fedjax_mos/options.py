@@ -1,5 +1,6 @@
 """One uniform way to set any option of any component: `name=value`."""
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -34,7 +35,9 @@ def place(
             known = [
                 f"{kind}.{option}" for kind in components for option in placed[kind]
             ]
-            raise ValueError(f"no option {name!r}; there are {', '.join(known)}")
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise ValueError(f"no option {name!r}{hint}; there are {', '.join(known)}")
         if len(homes) > 1:
             choices = " or ".join(f"{kind}.{option}" for kind, option in homes)
             raise ValueError(f"option {name!r} is ambiguous: say {choices}")
@@ -77,7 +80,9 @@ def _convert(name: str, value: Any, default: Any) -> Any:
         return int(value) if str(value).isdigit() else str(value)
     except (TypeError, ValueError):
         kind = "float or 'none'" if default is None else type(default).__name__
-        raise ValueError(f"option {name} must be a {kind}: got {value!r}") from None
+        raise ValueError(
+            f"option {name} must be of type {kind}: got {value!r}"
+        ) from None
 
 
 def _boolean(value: Any) -> bool:

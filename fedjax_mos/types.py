@@ -166,7 +166,7 @@ class ClientWork(Protocol):
         """One client's part: message received, own state -> message, own state.
 
         The key depends on (seed, round, client) and is the same in every exchange of
-        a round; fold a purpose into it before drawing.
+        a round. The tools fold a purpose into it; do so before drawing yourself.
         """
         ...
 

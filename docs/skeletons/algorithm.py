@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import PLAN, local_scan, num_steps
+from fedjax_mos.local import local_scan, num_steps
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -46,7 +46,7 @@ def name(local: LocalWork, *, lr: Scalar) -> Algorithm:
     def client(
         x: Params, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Params, tuple, Metrics]:
-        plan = local.plan(view, jax.random.fold_in(key, PLAN))
+        plan = local.plan(view, key)
 
         def step(y: Params, now: Step) -> tuple[Params, jax.Array]:
             value, g = local.gradient(y, now.batch, now.key)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import PLAN, local_scan, num_steps
+from fedjax_mos.local import local_scan, num_steps
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -73,7 +73,7 @@ def fedcm(
     def client(
         down: Down, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Up, tuple, Metrics]:
-        plan = local.plan(view, jax.random.fold_in(key, PLAN))
+        plan = local.plan(view, key)
         descend = local.move if decay_inside else local.descend
 
         def step(y: Params, now: Step) -> tuple[Params, jax.Array]:

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import FULL_GRADIENT, PLAN, local_scan, num_steps, step_at, tail
+from fedjax_mos.local import local_scan, num_steps, step_at, tail
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -114,8 +114,8 @@ def _way(
     local: LocalWork, x: Params, view: ClientView, key: Key, lr: Scalar
 ) -> tuple[Params, Metrics]:
     """x - y_K of the local recursion from x."""
-    plan = local.plan(view, jax.random.fold_in(key, PLAN))
-    value, d = local.full_gradient(x, view, jax.random.fold_in(key, FULL_GRADIENT))
+    plan = local.plan(view, key)
+    value, d = local.full_gradient(x, view, key)
     first = step_at(plan, 0, view)
 
     def step(

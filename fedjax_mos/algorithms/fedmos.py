@@ -25,9 +25,6 @@ import jax
 import optax
 
 from fedjax_mos.local import (
-    FULL_GRADIENT,
-    LARGE_BATCH,
-    PLAN,
     large_batch,
     local_scan,
     num_steps,
@@ -81,7 +78,7 @@ def fedmos(
     def client(
         x: Params, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Params, tuple, Metrics]:
-        plan = local.plan(view, jax.random.fold_in(key, PLAN))
+        plan = local.plan(view, key)
         first = step_at(plan, 0, view)
 
         def move(y: Params, d: Params, epoch: jax.Array) -> Params:
@@ -98,12 +95,11 @@ def fedmos(
             return (y, move(y, d, now.epoch), d), value
 
         if first_batch == "full":
-            k_full = jax.random.fold_in(key, FULL_GRADIENT)
-            value, d = local.full_gradient(x, view, k_full)
+            value, d = local.full_gradient(x, view, key)
         elif first_batch == "step":
             value, d = local.gradient(x, first.batch, first.key)
         else:
-            batch = large_batch(view, jax.random.fold_in(key, LARGE_BATCH), first_batch)
+            batch = large_batch(view, key, first_batch)
             value, d = local.gradient(x, batch, first.key)
         carry = (x, move(x, d, first.epoch), d)
         (_, y, _), values = local_scan(step, carry, view, tail(plan))

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import PLAN, local_scan, num_steps
+from fedjax_mos.local import local_scan, num_steps
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -62,7 +62,7 @@ def fedmos_release(
     def client(
         x: Params, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Params, tuple, Metrics]:
-        plan = local.plan(view, jax.random.fold_in(key, PLAN))
+        plan = local.plan(view, key)
 
         def step(
             carry: tuple[Params, Params, jax.Array], now: Step

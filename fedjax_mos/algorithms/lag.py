@@ -21,7 +21,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import FULL_GRADIENT
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -58,8 +57,7 @@ def lag(local: LocalWork, *, lr: Scalar, horizon: int = 10) -> Algorithm:
     def client(
         down: Down, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Params, tuple, Metrics]:
-        k_full = jax.random.fold_in(key, FULL_GRADIENT)
-        value, g = local.full_gradient(down.model, view, k_full)
+        value, g = local.full_gradient(down.model, view, key)
         return g, mine, {"loss": value}
 
     def server(state: Server, agg: Aggregate) -> Server:

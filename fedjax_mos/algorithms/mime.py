@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import FULL_GRADIENT, walk
+from fedjax_mos.local import walk
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -73,7 +73,7 @@ def mimelite(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algori
             return value, jax.tree.map(lambda g, m: (1 - beta) * g + beta * m, g, m)
 
         y, _, metrics = walk(local, direction, x, view, key, lr)
-        _, full = local.full_gradient(x, view, jax.random.fold_in(key, FULL_GRADIENT))
+        _, full = local.full_gradient(x, view, key)
         return LiteUp(optax.tree.sub(y, x), full), mine, metrics
 
     def server(state: Server, agg: Aggregate) -> Server:
@@ -93,7 +93,7 @@ def mime(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
     def measure(
         x: Params, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Params, Params, Metrics]:
-        _, full = local.full_gradient(x, view, jax.random.fold_in(key, FULL_GRADIENT))
+        _, full = local.full_gradient(x, view, key)
         return full, x, {}  # the client holds x until the second exchange
 
     def remember(state: Server, agg: Aggregate) -> Server:

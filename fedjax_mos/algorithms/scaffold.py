@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import FULL_GRADIENT, walk
+from fedjax_mos.local import walk
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -71,8 +71,7 @@ def scaffold(
         y, plan, metrics = walk(local, direction, x, view, key, lr)
         delta = optax.tree.sub(y, x)
         if option == 1:
-            k_full = jax.random.fold_in(key, FULL_GRADIENT)
-            _, new = local.full_gradient(x, view, k_full)
+            _, new = local.full_gradient(x, view, key)
         else:
             way = local.distance(plan, lr)
             new = jax.tree.map(lambda c_i, c, d: c_i - c - d / way, c_i, c, delta)

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import FULL_GRADIENT, PLAN, local_scan, num_steps
+from fedjax_mos.local import local_scan, num_steps
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -65,15 +65,13 @@ def stem(
     def client(
         down: Message, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Message, tuple, Metrics]:
-        plan = local.plan(view, jax.random.fold_in(key, PLAN))
+        plan = local.plan(view, key)
         x = down.model
         first = optax.tree.vdot(down.direction, down.direction) == 0
         # Unbatched within a run, so later rounds really skip it.
         value, full = jax.lax.cond(
             first,
-            lambda: local.full_gradient(
-                x, view, jax.random.fold_in(key, FULL_GRADIENT)
-            ),
+            lambda: local.full_gradient(x, view, key),
             lambda: (jnp.zeros((), _dtype(x)), optax.tree.zeros_like(x)),
         )
         d = optax.tree.add(down.direction, full)

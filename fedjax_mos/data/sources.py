@@ -176,7 +176,7 @@ def load(
     if kind == "npz" and rest or name.endswith(".npz"):
         return arrays(**read_npz(Path(rest if kind == "npz" else name).expanduser()))
     raise ValueError(
-        f"name must be one of {', '.join(SOURCES)}, npz:PATH, folder:PATH or "
+        f"dataset must be one of {', '.join(SOURCES)}, npz:PATH, folder:PATH or "
         f"tfds:NAME: got {name!r}"
     )
 

@@ -18,8 +18,10 @@ def mlp(
     MLP of FedCAMS (Wang et al., ICML 2022), with dropout before the ReLU. The two
     commute, so it is dropout after the ReLU as well.
     """
-    if not hidden:
-        raise ValueError("hidden=() leaves no hidden layer: use logistic(classes)")
+    if not hidden or min(hidden) < 1:
+        raise ValueError(f"hidden must be one or more positive widths: got {hidden}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must lie in [0, 1): got {dropout}")
 
     def layer(width: int) -> list[Layer]:
         return [Dense(width), nn.Dropout(dropout), nn.relu]

@@ -166,6 +166,20 @@ def test_first_contact_leaves_the_inner_state_alone():
     close(states.inner.inner.error[0], np.zeros(D), 0)
 
 
+def test_a_rule_cannot_apply_at_first_contact():
+    """The dense model was sent, whatever the rule thought: rates must not count it."""
+
+    def make(kappa):
+        def send(state, wire, key, context):
+            return Wire(wire.value, jnp.uint32(1), jnp.ones((), bool)), state
+
+        return fm.difference(Channel(lambda value: (), send))
+
+    wires, _ = deliver(make, walk()[:3])
+    assert wires.fired.tolist() == [False, True, True]
+    assert wires.bits.tolist() == [DENSE, 1, 1]
+
+
 def test_difference_is_its_definition():
     """copy <- copy + C(value - copy); the copy is what is delivered."""
     messages = walk(5)

@@ -79,11 +79,11 @@ def near(mean, expected, error):
 
 # ---- systematic ----------------------------------------------------------------------
 
-# Of 30 examples; with M = 3: M p = .1 .2 .3 1.4 .4 .6, and 1 + 1 exactly below.
-UNEQUAL, WHOLE = (1, 2, 3, 14, 4, 6), (10, 10, 4, 6)
+# 30 examples, M = 3: clients on the border of two bins; one of 1.4 bins; of 1 exactly.
+BORDER, LARGE, WHOLE = (7, 8, 6, 5, 4), (1, 2, 3, 14, 4, 6), (10, 10, 4, 6)
 
 
-@pytest.mark.parametrize("sizes", [UNEQUAL, WHOLE])
+@pytest.mark.parametrize("sizes", [BORDER, LARGE, WHOLE])
 def test_systematic_moments(sizes):
     """E w_i = p_i and Var w_i = f (1 - f) / M^2, f the fraction of M p_i (5 s.e.)."""
     M, p = 3, np.array(sizes) / sum(sizes)
@@ -99,6 +99,8 @@ def test_systematic_moments(sizes):
     low = np.floor(M * p + 1e-9)
     assert ((times == low) | ((times == low + 1) & (f > 0))).all()
     np.testing.assert_allclose(w.sum(axis=1), 1, rtol=1e-6)
+    acs = formulas(np.array(sizes), M)["ACS"]
+    assert acs > 1.2 * variance.sum() or sizes != BORDER  # one draw, not three
 
 
 # ---- bernoulli -----------------------------------------------------------------------
@@ -349,6 +351,7 @@ def pooled(name):
 
     start = sampler.init(data, jax.random.key(9))
     cohorts, present, within = jax.device_get(go(start))
+    np.testing.assert_array_equal(present[0], start.present)  # the first stage's pool
     return cohorts, present, [type(within)(*(x[i] for x in within)) for i in (0, 1)]
 
 
