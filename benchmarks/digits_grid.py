@@ -5,7 +5,7 @@
 Every method gets the same number of configurations (64), seeds and rounds, in the
 default setting with uniform sampling. A configuration's score is its validation
 accuracy averaged over all rounds and seeds: fast learners win, and test data play no
-part. The best ones are the `tuned` numbers of fedjax_mos/catalog.py. Writes
+part. The best ones are the `tuned` numbers of fedjax_mos/catalog. Writes
 benchmarks/results/digits_grid.csv (every configuration) and digits_grid.md (the best).
 """
 

@@ -15,7 +15,8 @@ import tyro
 
 from fedjax_mos import catalog, options, report
 from fedjax_mos.data import fetch
-from fedjax_mos.experiment import Experiment, Result, Setting
+from fedjax_mos.experiment import Experiment, Result
+from fedjax_mos.setting import Setting
 
 Flat = tyro.conf.arg(name="")
 Settings = Annotated[

@@ -9,28 +9,26 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache, partial
-from pathlib import Path
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_mos import backends, catalog, models, options
-from fedjax_mos.data import augment, sources
-from fedjax_mos.data.dataset import Dataset
-from fedjax_mos.data.federated import federate
-from fedjax_mos.data.partition import natural
+from fedjax_mos import catalog, models, options
+from fedjax_mos.data import augment
 from fedjax_mos.evaluate import evaluator
 from fedjax_mos.hyperparameters import check_hp, per_round, spec
+from fedjax_mos.layout import backend_of, backend_parts
 from fedjax_mos.local import epochs, with_replacement
 from fedjax_mos.losses import classification, cross_entropy
+from fedjax_mos.population import population
 from fedjax_mos.round import simulation
 from fedjax_mos.run import run
 from fedjax_mos.samplers import pools
+from fedjax_mos.setting import Setting
 from fedjax_mos.types import (
-    Backend,
     FederatedData,
     Key,
     Metrics,
@@ -44,7 +42,6 @@ from fedjax_mos.types import (
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT_CLIENTS = 100
 DEFAULT_STEPS = 5
 # Components whose floats are checked against the glossary.
 _NUMERIC = (
@@ -56,73 +53,6 @@ _NUMERIC = (
     "local",
     "schedule",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """All that the members of a comparison have in common."""
-
-    dataset: str = "digits"
-    """A name of `fedjax-mos list`, npz:PATH, folder:PATH or tfds:NAME."""
-    data_dir: Path | None = None
-    """Where the data set's files are."""
-    partition: str | None = None
-    """How examples are divided among clients; by default what fits the data set."""
-    clients: int | None = None
-    """Number of clients N; 100 unless the data set has its own."""
-    cohort: int = 10
-    """Clients per round M."""
-    rounds: int = 100
-    """Number of rounds."""
-    steps: int | None = None
-    """Local minibatch steps per round; 5 unless epochs are given."""
-    epochs: int | None = None
-    """Local epochs per round, instead of steps."""
-    batch_size: int = 10
-    """Examples per minibatch."""
-    model: str | None = None
-    """A model's name; by default what fits the data set."""
-    uplink: str | None = None
-    """How clients' messages travel; by default as the algorithm's recipe says."""
-    downlink: str | None = None
-    """How the server's messages travel to a client; by default as the recipe says."""
-    broadcast: str | None = None
-    """How the server's messages are shared by all clients, before the downlink."""
-    pool: int | None = None
-    """Candidates that clients are chosen from; by default all."""
-    pool_every: int = 100
-    """Rounds after which new candidates are drawn."""
-    augment: bool = False
-    """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
-    backend: str = "auto"
-    """vmapped, chunked:SLOTS, sharded:SLOTS, debug, or auto."""
-    eval_every: int = 1
-    """Rounds between evaluations."""
-    data_seed: int = 0
-    """Seed of the partition, apart from the seed of training."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Any option of any component by name, such as {"lr": 0.1, "alpha": 0.3}."""
-
-    def __post_init__(self) -> None:
-        for name in ("cohort", "rounds", "batch_size", "eval_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name} must be at least 1: got {getattr(self, name)}"
-                )
-        for name in ("clients", "steps", "epochs", "pool", "pool_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1: got {value}")
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError(
-                f"give steps or epochs, not both: got {self.steps} and {self.epochs}"
-            )
-        if self.data_seed < 0:
-            raise ValueError(f"data_seed must not be negative: got {self.data_seed}")
-        if self.clients is not None and self.cohort > self.clients:
-            raise ValueError(
-                f"cohort must be at most clients, {self.clients}: got {self.cohort}"
-            )
 
 
 class Problem(NamedTuple):
@@ -163,7 +93,7 @@ class Experiment(Setting):
         chosen = self.chosen()
         for kind in _NUMERIC:
             check_hp({k: v for k, v in chosen[kind].items() if isinstance(v, float)})
-        _backend_parts(self.backend)
+        backend_parts(self.backend)
 
     @property
     def habit(self) -> catalog.Habit:
@@ -216,7 +146,7 @@ class Experiment(Setting):
     def build(self) -> Problem:
         """Load the data and put the simulation together; nothing is compiled yet."""
         chosen, named = self.chosen(), self.components()
-        dataset, data, stores = _population(
+        dataset, data, stores = population(
             self.dataset,
             self.data_dir,
             named["partition"][0],
@@ -285,7 +215,7 @@ class Experiment(Setting):
             schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
             if _switched_on(chosen["schedule"])
             else per_round,
-            backend=_backend(self.backend, shapes),
+            backend=backend_of(self.backend, shapes),
         )
 
         def start(
@@ -354,79 +284,6 @@ class Experiment(Setting):
             history["lane"] += self.seed
             history = history.rename(columns={"lane": "seed"})
         return Result(self, history, state.server.params, state)
-
-
-@lru_cache(maxsize=2)  # members of a comparison share one population
-def _population(
-    name: str,
-    data_dir: Path | None,
-    partition: str,
-    clients: int | None,
-    seed: int,
-    dataset_options: tuple,
-    partition_options: tuple,
-) -> tuple[Dataset, FederatedData, dict[str, FederatedData]]:
-    """The data set, the clients' training data, and the stores to evaluate on."""
-    given = dict(dataset_options)
-    if name == "synthetic" and clients is not None:
-        given["clients"] = clients
-    dataset = sources.load(name, data_dir, **given)
-    factory = catalog.PARTITIONS[partition].factory
-    if factory is natural:
-        if dataset.groups is None:
-            raise ValueError(
-                f"partition natural needs an id per example, which {name} does not have"
-            )
-        parts = natural(dataset.groups)
-        if clients not in (None, len(parts.size)):
-            raise ValueError(
-                f"clients must be {len(parts.size)}, the number {name} has: "
-                f"got {clients}"
-            )
-    else:
-        parts = factory(
-            dataset.train.y,
-            DEFAULT_CLIENTS if clients is None else clients,
-            seed=seed,
-            **dict(partition_options),
-        )
-    data = federate(*dataset.train, parts)
-    stores = {"train": data, "test": federate(*dataset.test)}
-    if dataset.valid is not None:
-        stores["valid"] = federate(*dataset.valid)
-    return dataset, data, stores
-
-
-def _backend(name: str, params: Params) -> Backend:
-    """The backend called `name`; auto decides by platform and kind of model."""
-    kind, slots = _backend_parts(name)
-    if kind == "auto":
-        # Measured (benchmarks/NOTES.md): on CPU the patches of a convolution fit the
-        # cache for one client at a time; dense models gain from larger products.
-        convolutional = any(leaf.ndim == 4 for leaf in jax.tree.leaves(params))
-        on_cpu = jax.default_backend() == "cpu"
-        kind = "chunked" if convolutional and on_cpu else "vmapped"
-    chunked = backends.chunked(slots or 1)
-    made: dict[str, Callable[[], Backend]] = {
-        "vmapped": backends.vmapped,
-        "chunked": lambda: chunked,
-        "sharded": lambda: backends.sharded(inner=chunked),
-        "debug": backends.debug,
-    }
-    return made[kind]()
-
-
-def _backend_parts(name: str) -> tuple[str, int | None]:
-    kind, colon, slots = name.partition(":")
-    sized = kind in ("chunked", "sharded")
-    if kind not in ("auto", "vmapped", "chunked", "sharded", "debug") or (
-        colon and not (sized and slots.isdigit() and int(slots) > 0)
-    ):
-        raise ValueError(
-            "backend must be auto, vmapped, chunked:SLOTS, sharded:SLOTS or debug: "
-            f"got {name!r}"
-        )
-    return kind, int(slots) if colon else None
 
 
 @cache

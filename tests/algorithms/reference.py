@@ -205,9 +205,12 @@ def live(cohort):
     ]
 
 
+USUAL = World()
+
+
 def run(
     algorithm,
-    world=World(),
+    world=USUAL,
     *,
     sampler=None,
     rounds=ROUNDS,

@@ -144,11 +144,10 @@ def test_release_is_heavy_ball_on_sgd_with_a_fading_first_gradient():
     for t, cohort in enumerate(got.cohorts):
         x, total = models[t], 0
         for i, w in cohort:
-            y = x
+            y, first = x, softmax_gradient(x, *World().batches(i)[0][0])
             for k, (batch, _) in enumerate(World().batches(i)):
-                g = softmax_gradient(y, *batch)
-                first = g if k == 0 else first  # noqa: F821
-                d = g + ((1 - MOS["storm"]) ** k * first if k else 0)
+                fading = (1 - MOS["storm"]) ** k * first if k else 0
+                d = softmax_gradient(y, *batch) + fading
                 y = y - MOS["lr"] * d - MOS["prox"] * (y - x)
             total = total + w * (y - x)
         v = MOS["server_momentum"] * (x - models[t - 1]) if t > 1 else 0

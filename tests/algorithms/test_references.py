@@ -186,7 +186,7 @@ def fedmos(x, cohorts, world, *, lr, storm, prox, server_momentum, first_batch="
         rate, total = world.lr(lr, t), 0
         for i, w in cohort:
             batches, rates = world.batches(i), world.rates(i, rate)
-            before = y = x
+            before, y, d = x, x, 0
             for k, (batch, _) in enumerate(batches):
                 if k:
                     d = world.g(y, batch) + (1 - storm) * (d - world.g(before, batch))

@@ -158,8 +158,8 @@ CASES = {
     "fedbnlaca literal": (
         ruled(nla, **UP),
         UP,
-        ruled(nla, fraction=0.5, kappa=0.8),
-        {"fraction": 0.5, "kappa": 0.8} | LITERAL,
+        ruled(nla, fraction=0.5, kappa=1.1),
+        {"fraction": 0.5, "kappa": 1.1} | LITERAL,
     ),
     "fedbaca": (ruled(aa, **UP), UP, difference(fraction=0.5), SKIP),
     "fedbaca extrapolate": (
@@ -171,8 +171,8 @@ CASES = {
     "fedbaca literal": (
         ruled(aa, **UP),
         UP,
-        ruled(aa, fraction=0.5, kappa=0.8),
-        {"fraction": 0.5, "kappa": 0.8} | LITERAL,
+        ruled(aa, fraction=0.5, kappa=1.1),
+        {"fraction": 0.5, "kappa": 1.1} | LITERAL,
     ),
 }
 
@@ -188,7 +188,7 @@ def test_matches_the_paper(case):
         channels["downlink"] = fm.spec(factory, **down[1])
     got = run(
         fm.spec(entry.factory, **AMS),
-        rounds=8,
+        rounds=10,
         params=start(),
         **channels,
     )

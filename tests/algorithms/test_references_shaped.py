@@ -25,7 +25,8 @@ ENDS = np.cumsum([a * b for a, b in SHAPES])
 
 def params():
     rng = np.random.default_rng(3)
-    return {n: jnp.asarray(rng.normal(size=s)) for n, s in zip("abc", SHAPES)}  # noqa: B905
+    sized = zip("abc", SHAPES, strict=True)
+    return {name: jnp.asarray(rng.normal(size=shape)) for name, shape in sized}
 
 
 def forward(params, h, start, key):
@@ -40,7 +41,8 @@ def forward(params, h, start, key):
 
 def stages(theta, h, start=0):
     """The same in NumPy, for complex parameters too."""
-    weights = [w.reshape(s) for w, s in zip(np.split(theta, ENDS[:-1]), SHAPES)]  # noqa: B905
+    sized = zip(np.split(theta, ENDS[:-1]), SHAPES, strict=True)
+    weights = [w.reshape(shape) for w, shape in sized]
     outputs = []
     for level in range(start, 3):
         h = h @ weights[level]
@@ -167,15 +169,12 @@ def test_matches_the_paper(case, server):
     loss, numbers = CASES[case]
     hp = {"lr": 0.3} | ({"server_momentum": 0.6} if server else {"server_lr": 0.8})
     factory = catalog.ALGORITHMS[case.split()[0] + server].factory
-    # Short batches, one of them a single example; FedMLB's are all alike.
-    world = World(epochs=1)
+    world = World(epochs=1)  # short batches, one of them a single example
     got = run(
         fm.spec(factory, **hp, **numbers),
         world,
         params=params(),
-        loss=lambda p, batch, key: fm.cross_entropy(
-            lambda params, x, key: forward(params, x, 0, key)[-1]
-        )(p, batch, key),
+        loss=fm.cross_entropy(lambda p, x, key: forward(p, x, 0, key)[-1]),
         more={"forward": forward},
     )
     assert_partial(got.cohorts, returning=True)
