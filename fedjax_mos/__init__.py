@@ -50,13 +50,20 @@ from fedjax_mos.data.sources import load
 from fedjax_mos.evaluate import evaluator, per_client
 from fedjax_mos.experiment import Experiment
 from fedjax_mos.hyperparameters import decaying, spec
-from fedjax_mos.local import epochs, local_scan, local_work, with_replacement
+from fedjax_mos.local import (
+    epochs,
+    local_scan,
+    local_work,
+    num_steps,
+    with_replacement,
+)
 from fedjax_mos.losses import classification, cross_entropy, masked_mean
 from fedjax_mos.round import simulation
 from fedjax_mos.run import rollout, run
 from fedjax_mos.samplers import (
     adaptive,
     bernoulli,
+    everyone,
     multinomial,
     pools,
     power_of_choice,
@@ -88,6 +95,7 @@ __all__ = [
     "epochs",
     "error_feedback",
     "evaluator",
+    "everyone",
     "fedacg",
     "fedadagrad",
     "fedadam",
@@ -115,6 +123,7 @@ __all__ = [
     "mime",
     "mimelite",
     "multinomial",
+    "num_steps",
     "partition",
     "per_client",
     "plain",

@@ -61,6 +61,7 @@ def run(
 def compare(
     setting: Annotated[Setting, Flat],
     algorithms: tuple[str, ...] = ("fedmos/acs", "fedmos/ucs", "fedavg/ucs"),
+    sampler: str = "ucs",
     seeds: int = 5,
     seed: int = 0,
     settings: Settings = (),
@@ -71,7 +72,8 @@ def compare(
 
     Args:
         setting: What the members have in common.
-        algorithms: Members as ALGORITHM/SAMPLER.
+        algorithms: Members as ALGORITHM or ALGORITHM/SAMPLER.
+        sampler: The sampler of members that name none.
         seeds: Number of seeds, run as one program.
         seed: The first seed.
         settings: Any option: --set lr=0.1 for every member that has it, --set
@@ -79,7 +81,8 @@ def compare(
         out: Folder for the results; by default a new one under runs/.
         target: Test accuracy of "rounds to target"; by default the data set's.
     """
-    members = _members(setting, algorithms, options.parse(settings), seed)
+    names = tuple(n if "/" in n else f"{n}/{sampler}" for n in algorithms)
+    members = _members(setting, names, options.parse(settings), seed)
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1: got {seeds}")
     folder = _new_folder(out, "compare")
@@ -176,9 +179,7 @@ def _members(
     shared = {f.name: getattr(setting, f.name) for f in dataclasses.fields(setting)}
     members = {}
     for name in names:
-        algorithm, slash, sampler = name.partition("/")
-        if not slash:
-            raise ValueError(f"algorithms are ALGORITHM/SAMPLER pairs: got {name!r}")
+        algorithm, _, sampler = name.partition("/")
         members[name] = Experiment(
             **shared, algorithm=algorithm, sampler=sampler, seed=seed
         )

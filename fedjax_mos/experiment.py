@@ -22,7 +22,7 @@ from fedjax_mos.evaluate import evaluator
 from fedjax_mos.hyperparameters import check_hp, per_round, spec
 from fedjax_mos.layout import backend_of, backend_parts
 from fedjax_mos.local import epochs, with_replacement
-from fedjax_mos.losses import classification, cross_entropy
+from fedjax_mos.losses import classification, cross_entropy, mean_cross_entropy
 from fedjax_mos.population import population
 from fedjax_mos.round import simulation
 from fedjax_mos.run import run
@@ -102,15 +102,16 @@ class Experiment(Setting):
 
     @property
     def _sampler(self) -> str:
-        """The sampler's name; an algorithm may allow only one, and that no other."""
+        """The sampler's name; an algorithm may allow only one."""
         only = catalog.lookup("algorithm", catalog.ALGORITHMS, self.algorithm).sampler
-        owners = [n for n, e in catalog.ALGORITHMS.items() if e.sampler == self.sampler]
+        name = only or self.sampler
+        owners = catalog.lookup("sampler", catalog.SAMPLERS, name).only_for
         if owners and self.algorithm not in owners:
             raise ValueError(
-                f"sampler {self.sampler} belongs to {', '.join(owners)}: "
+                f"sampler {name} belongs to {', '.join(owners)}: "
                 f"got algorithm {self.algorithm}"
             )
-        return only or self.sampler
+        return name
 
     def components(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Kind -> (name, default options) of every component."""
@@ -191,13 +192,18 @@ class Experiment(Setting):
         def made(kind: str, table: Mapping[str, catalog.Entry], *static: Any) -> Spec:
             return spec(table[named[kind][0]].factory, *static, **chosen[kind])
 
-        # What some samplers ask for besides the cohort's size.
-        offered = {"cohort": cohort, "loss": loss, "params": shapes}
-        asked = inspect.signature(catalog.SAMPLERS[self._sampler].factory).parameters
+        # What some samplers ask for besides their own options.
+        offered = {
+            "cohort": cohort,
+            "loss": lambda params, batch, key: mean_cross_entropy(
+                apply(params, batch.x, None), batch
+            ),
+            "params": shapes,
+            "lr": chosen["algorithm"]["lr"],
+        }
+        asked = inspect.signature(self._choose).parameters
         given = {name: value for name, value in offered.items() if name in asked}
-        choose = spec(
-            catalog.SAMPLERS[self._sampler].factory, **given, **chosen["sampler"]
-        )
+        choose = spec(self._choose, **given, **chosen["sampler"])
         sim = simulation(
             made("algorithm", catalog.ALGORITHMS),
             spec(
@@ -230,11 +236,11 @@ class Experiment(Setting):
 
     def _cohort(self, clients: int) -> int:
         """Clients per round, out of so many."""
-        if catalog.ALGORITHMS[self.algorithm].everyone:
+        if "cohort" not in inspect.signature(self._choose).parameters:
             if self.cohort != clients:
                 print(
-                    f"{self.algorithm} needs every client: cohort is {clients}, "
-                    f"not {self.cohort}",
+                    f"{self.algorithm} with {self._sampler} takes every client: "
+                    f"{clients} per round, not {self.cohort}",
                     file=sys.stderr,
                 )
             return clients
@@ -244,6 +250,10 @@ class Experiment(Setting):
                 f"got {self.cohort}"
             )
         return self.cohort
+
+    @property
+    def _choose(self) -> Callable[..., Sampler]:
+        return catalog.SAMPLERS[self._sampler].factory
 
     def _pooled(self, sampler: Spec) -> Spec:
         """`sampler` on changing candidates, if there are to be any."""

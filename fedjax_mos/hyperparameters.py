@@ -61,6 +61,9 @@ def spec(factory: Callable[..., Any], *static: Any, **named: Any) -> Spec:
     >>> spec(shrink, 2, factor=0.5, mode="up").hp
     {'factor': 0.5}
     """
+    # A whole number where the glossary knows a float is meant as one.
+    whole = {n: float(v) for n, v in named.items() if n in GLOSSARY and type(v) is int}
+    named = named | whole
     hp = {name: value for name, value in named.items() if _is_float(value)}
     fixed = {name: value for name, value in named.items() if name not in hp}
     known = inspect.signature(factory).parameters
@@ -68,7 +71,7 @@ def spec(factory: Callable[..., Any], *static: Any, **named: Any) -> Spec:
     unknown = [name for name in named if name not in known and not open_ended]
     if unknown:
         raise ValueError(
-            f"{factory.__name__} has no argument {unknown[0]!r}; "
+            f"{getattr(factory, '__name__', factory)} has no argument {unknown[0]!r}; "
             f"it takes {', '.join(known)}"
         )
     return Spec(partial(factory, *static, **fixed), hp)

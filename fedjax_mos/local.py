@@ -115,6 +115,9 @@ def local_scan(
     An inactive step leaves the carry untouched and returns zeros.
     """
 
+    if len(plan.epoch) == 0:  # nothing left: a scan without jit refuses that
+        return carry, jnp.zeros(0)
+
     def body(carry: PyTree, entry: Plan) -> tuple[PyTree, PyTree]:
         def work(carry: PyTree) -> tuple[PyTree, PyTree]:
             return step(carry, Step(take(view, entry.rows), entry.epoch, entry.keys))
@@ -233,6 +236,11 @@ def local_work(
         return move(params, decayed(direction, params), lr, epoch)
 
     def distance(plan: Plan, lr: Scalar) -> jax.Array:
+        if scale is not None:
+            raise ValueError(
+                "scale does not go with methods that divide by the step size "
+                "(SCAFFOLD's option 2, FedDC, FedCM)"
+            )
         rates = jnp.broadcast_to(rate(lr, plan.epoch), plan.epoch.shape)
         return rates.sum() if plan.active is None else (rates * plan.active).sum()
 

@@ -47,7 +47,7 @@ class Local(NamedTuple):
     params: Params
     hidden: tuple[jax.Array, ...]  # stage outputs: [-1] logits, [-2] features
     batch: Batch
-    anchor: Params  # the model received this round; no gradient flows into it
+    anchor: Params  # the model received this round
     memory: Any
     labels: jax.Array  # [C] the client's class counts
     forward: Forward
@@ -69,7 +69,7 @@ def cross_entropy(apply: Apply) -> Loss:
     """Softmax cross-entropy of `apply(params, x, key) -> logits`."""
 
     def loss(params: Params, batch: Batch, key: Key) -> jax.Array:
-        return _cross_entropy(apply(params, batch.x, key), batch)
+        return mean_cross_entropy(apply(params, batch.x, key), batch)
 
     return loss
 
@@ -115,12 +115,11 @@ def shaped(terms: Sequence[Term], *, keeps_model: bool = False) -> Objective:
                 "this method looks inside the model: give local_work(forward=...), a "
                 "staged model's forward"
             )
-        anchor = jax.lax.stop_gradient(x)
 
         def loss(params: Params, batch: Batch, key: Key) -> jax.Array:
             hidden = forward(params, batch.x, 0, key)
             labels = class_counts(view, hidden[-1].shape[-1])
-            now = Local(params, hidden, batch, anchor, memory, labels, forward)
+            now = Local(params, hidden, batch, x, memory, labels, forward)
             return sum((term(now) for term in terms), jnp.zeros((), hidden[-1].dtype))
 
         return loss
@@ -136,6 +135,7 @@ def class_counts(view: ClientView, classes: int) -> jax.Array:
     return jnp.zeros(classes, jnp.int32).at[view.y[rows]].add(mine)
 
 
-def _cross_entropy(logits: jax.Array, batch: Batch) -> jax.Array:
+def mean_cross_entropy(logits: jax.Array, batch: Batch) -> jax.Array:
+    """Mean softmax cross-entropy over the batch's real examples."""
     values = optax.softmax_cross_entropy_with_integer_labels(logits, batch.y)
     return masked_mean(values, batch.mask)

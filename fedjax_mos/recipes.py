@@ -19,13 +19,24 @@ EfReference = Literal["output", "compressed"]
 Downlink = Literal["difference", "literal"]
 
 
-def codec_of(codec: CodecName, fraction: Scalar, bits: int, per_tensor: bool) -> Codec:
-    """A codec by name; `fraction` is for top_k and random_k, `bits` for quantise."""
+def codec_of(
+    codec: CodecName,
+    fraction: Scalar,
+    bits: int,
+    per_tensor: bool,
+    *,
+    unbiased: bool = False,
+) -> Codec:
+    """A codec by name; `fraction` is for top_k and random_k, `bits` for quantise.
+
+    By default a contraction, which a channel with memory needs.
+    """
+    tensor = {"per_tensor": per_tensor}
     made = {
-        "top_k": lambda: codecs.top_k(fraction, per_tensor=per_tensor),
-        "random_k": lambda: codecs.random_k(fraction, per_tensor=per_tensor),
-        "sign": lambda: codecs.scaled_sign(per_tensor=per_tensor),
-        "quantise": lambda: codecs.quantise(bits, per_tensor=per_tensor),
+        "top_k": lambda: codecs.top_k(fraction, **tensor),
+        "random_k": lambda: codecs.random_k(fraction, unbiased=unbiased, **tensor),
+        "sign": lambda: codecs.scaled_sign(**tensor),
+        "quantise": lambda: codecs.quantise(bits, unbiased=unbiased, **tensor),
     }
     if codec not in made:
         raise ValueError(f"codec must be one of {', '.join(made)}: got {codec!r}")
@@ -39,8 +50,8 @@ def compressed(
     bits: int = 4,
     per_tensor: bool = False,
 ) -> Channel:
-    """A codec without memory."""
-    return plain(codec_of(codec, fraction, bits, per_tensor))
+    """A codec without memory, unbiased where it can be."""
+    return plain(codec_of(codec, fraction, bits, per_tensor, unbiased=True))
 
 
 def with_feedback(

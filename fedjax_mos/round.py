@@ -67,7 +67,7 @@ def simulation(
     defaults["schedule"] = dict(timetable.hp)
 
     def numbers_at(hp: Hp, round: jax.Array) -> Hp:
-        return timetable.build(**hp["schedule"])(hp, round)
+        return timetable.build(**per_round(hp["schedule"], round))(hp, round)
 
     def build(
         hp: Hp,

@@ -65,6 +65,10 @@ class Setting:
             raise ValueError(
                 f"give steps or epochs, not both: got {self.steps} and {self.epochs}"
             )
+        if self.pool is not None and self.cohort > self.pool:
+            raise ValueError(
+                f"cohort must be at most pool, {self.pool}: got {self.cohort}"
+            )
         if self.data_seed < 0:
             raise ValueError(f"data_seed must not be negative: got {self.data_seed}")
         if self.clients is not None and self.cohort > self.clients:

@@ -1,5 +1,8 @@
 """Terms of local objectives, each a function of one `Local`.
 
+A client's gradient is taken in `Local.params` only, so the received and the remembered
+model are constants to it without further ado (and hypergradients still see them).
+
 MOON: Li, He and Song, "Model-Contrastive Federated Learning", CVPR 2021.
 FedMLB: Kim et al., "Multi-Level Branched Regularization for Federated Learning", ICML
 2022. FedLC: Zhang et al., "Federated Learning with Label Distribution Skew via Logits
@@ -13,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.losses import Local, Term, masked_mean
+from fedjax_mos.losses import Local, Term, masked_mean, mean_cross_entropy
 from fedjax_mos.types import Scalar
 
 
@@ -21,7 +24,7 @@ def cross_entropy(weight: Scalar = 1.0) -> Term:
     """weight * CE(z, label)."""
 
     def term(now: Local) -> jax.Array:
-        return weight * _mean_cross_entropy(now.hidden[-1], now)
+        return weight * mean_cross_entropy(now.hidden[-1], now.batch)
 
     return term
 
@@ -35,7 +38,7 @@ def contrastive(weight: Scalar, temperature: Scalar) -> Term:
 
     def term(now: Local) -> jax.Array:
         def features(params: object) -> jax.Array:
-            return jax.lax.stop_gradient(now.forward(params, now.batch.x, 0, None)[-2])
+            return now.forward(params, now.batch.x, 0, None)[-2]
 
         z = now.hidden[-2]
         near = _cosine(z, features(now.anchor)) / temperature
@@ -79,7 +82,7 @@ def not_true(weight: Scalar, temperature: Scalar) -> Term:
         true = jax.nn.one_hot(now.batch.y, teacher.shape[-1], dtype=bool)
         p, q = (
             jax.nn.log_softmax(z / temperature, where=~true, axis=-1)
-            for z in (jax.lax.stop_gradient(teacher), now.hidden[-1])
+            for z in (teacher, now.hidden[-1])
         )
         values = jnp.where(true, 0, jnp.exp(p) * (p - q)).sum(-1)
         return weight * temperature**2 * masked_mean(values, now.batch.mask)
@@ -102,7 +105,7 @@ def decorrelation(weight: Scalar) -> Term:
         z = centred / jnp.sqrt(variance + 1e-8)
         width = z.shape[-1]
         square = (z.T @ z) ** 2
-        off = (square.sum() - jnp.trace(square)) / (width * (width - 1))
+        off = (square.sum() - jnp.trace(square)) / max(width * (width - 1), 1)
         return weight * off / count
 
     return term
@@ -123,15 +126,10 @@ def multi_branch(ce_weight: Scalar, kl_weight: Scalar) -> Term:
             branch = now.forward(now.anchor, h, level + 1, None)[-1]
             log_p = jax.nn.log_softmax(branch)
             kl = masked_mean((jnp.exp(log_p) * (log_p - log_q)).sum(-1), now.batch.mask)
-            total += ce_weight * _mean_cross_entropy(branch, now) + kl_weight * kl
+            total += ce_weight * mean_cross_entropy(branch, now.batch) + kl_weight * kl
         return total / len(trunks)
 
     return term
-
-
-def _mean_cross_entropy(logits: jax.Array, now: Local) -> jax.Array:
-    values = optax.softmax_cross_entropy_with_integer_labels(logits, now.batch.y)
-    return masked_mean(values, now.batch.mask)
 
 
 def _cosine(a: jax.Array, b: jax.Array) -> jax.Array:

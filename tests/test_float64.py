@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.parametrize(
     "path",
-    ["tests/contracts/test_gradients.py", "tests/algorithms/test_references.py"],
+    ["tests/contracts/test_gradients.py", "tests/algorithms"],
 )
 def test_in_float64(path, pytestconfig):
     """Gradients against differences, and algorithms against NumPy to 1e-9."""

@@ -20,6 +20,7 @@ constant; the one number that says the way costs 32 bits more than its table).
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from fedjax_mos.local import local_scan, num_steps
@@ -88,7 +89,7 @@ def fedcm(
         return Up(u, way), mine, {"loss": values.sum() / num_steps(plan)}
 
     def server(state: Server, agg: Aggregate) -> Server:
-        way = agg.sum.way / agg.live
+        way = agg.sum.way / jnp.maximum(agg.live, 1)
         x = optax.tree.add_scale(state.params, -server_lr * way, agg.mean.direction)
         return Server(x, agg.mean.direction)
 

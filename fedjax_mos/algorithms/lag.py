@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fedjax_mos import tree
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -50,7 +51,7 @@ def lag(local: LocalWork, *, lr: Scalar, horizon: int = 10) -> Algorithm:
     """LAG. The channel keeps one tree per client; at most one tree up; one down."""
 
     def init(params: Params) -> tuple[Server, tuple]:
-        zero = jnp.zeros((), jnp.result_type(*jax.tree.leaves(params)))
+        zero = jnp.zeros((), tree.float_dtype(params))
         moves = jnp.zeros(horizon, zero.dtype)
         return Server(params, optax.tree.zeros_like(params), moves, zero), ()
 
@@ -62,7 +63,7 @@ def lag(local: LocalWork, *, lr: Scalar, horizon: int = 10) -> Algorithm:
 
     def server(state: Server, agg: Aggregate) -> Server:
         total = optax.tree.add(state.total, agg.sum)
-        move = optax.tree.scale(-lr, total)
+        move = optax.tree.scale(-lr, local.decayed(total, state.params))
         latest = optax.tree.vdot(move, move)[None]
         moves = jnp.concatenate([latest, state.moves[:-1]])
         threshold = moves.mean() / (lr * agg.num_clients) ** 2

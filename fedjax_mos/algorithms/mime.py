@@ -38,6 +38,11 @@ from fedjax_mos.types import (
 )
 
 
+class LiteServer(NamedTuple):
+    params: Params
+    momentum: Params  # m
+
+
 class Server(NamedTuple):
     params: Params
     momentum: Params  # m
@@ -76,14 +81,17 @@ def mimelite(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algori
         _, full = local.full_gradient(x, view, key)
         return LiteUp(optax.tree.sub(y, x), full), mine, metrics
 
-    def server(state: Server, agg: Aggregate) -> Server:
-        x = optax.tree.add(state.params, agg.mean.delta)
-        return Server(x, _mixed(beta, state, agg.mean.gradient), agg.mean.gradient)
+    def init(params: Params) -> tuple[LiteServer, tuple]:
+        return LiteServer(params, optax.tree.zeros_like(params)), ()
 
-    def broadcast(state: Server) -> LiteDown:
+    def server(state: LiteServer, agg: Aggregate) -> LiteServer:
+        x = optax.tree.add(state.params, agg.mean.delta)
+        return LiteServer(x, _mixed(beta, state.momentum, agg.mean.gradient))
+
+    def broadcast(state: LiteServer) -> LiteDown:
         return LiteDown(state.params, state.momentum)
 
-    return Algorithm(_init, (Exchange(broadcast, client, server),))
+    return Algorithm(init, (Exchange(broadcast, client, server),))
 
 
 def mime(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
@@ -115,20 +123,18 @@ def mime(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
 
     def server(state: Server, agg: Aggregate) -> Server:
         x = optax.tree.add(state.params, agg.mean)
-        return Server(x, _mixed(beta, state, state.gradient), state.gradient)
+        return Server(x, _mixed(beta, state.momentum, state.gradient), state.gradient)
 
     first = Exchange(lambda s: s.params, measure, remember)
     second = Exchange(lambda s: MimeDown(s.momentum, s.gradient), client, server)
-    return Algorithm(_init, (first, second))
+
+    def init(params: Params) -> tuple[Server, tuple]:
+        zeros = optax.tree.zeros_like(params)
+        return Server(params, zeros, zeros), ()
+
+    return Algorithm(init, (first, second))
 
 
-def _init(params: Params) -> tuple[Server, tuple]:
-    zeros = optax.tree.zeros_like(params)
-    return Server(params, zeros, zeros), ()
-
-
-def _mixed(beta: Scalar, state: Server, gradient: Params) -> Params:
+def _mixed(beta: Scalar, momentum: Params, gradient: Params) -> Params:
     """m <- beta m + (1 - beta) gradient."""
-    return jax.tree.map(
-        lambda m, g: beta * m + (1 - beta) * g, state.momentum, gradient
-    )
+    return jax.tree.map(lambda m, g: beta * m + (1 - beta) * g, momentum, gradient)

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fedjax_mos import tree
 from fedjax_mos.local import local_scan, num_steps
 from fedjax_mos.types import (
     Aggregate,
@@ -72,7 +73,7 @@ def stem(
         value, full = jax.lax.cond(
             first,
             lambda: local.full_gradient(x, view, key),
-            lambda: (jnp.zeros((), _dtype(x)), optax.tree.zeros_like(x)),
+            lambda: (jnp.zeros((), tree.float_dtype(x)), optax.tree.zeros_like(x)),
         )
         d = optax.tree.add(down.direction, full)
 
@@ -102,7 +103,3 @@ def stem(
         return Message(state.params, state.direction)
 
     return Algorithm(init, (Exchange(broadcast, client, server),))
-
-
-def _dtype(params: Params) -> jnp.dtype:
-    return jnp.result_type(*jax.tree.leaves(params))

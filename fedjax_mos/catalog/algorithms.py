@@ -148,7 +148,7 @@ ALGORITHMS: dict[str, Entry] = {
         {"lr": 0.001, "horizon": 10},
         f"{papers.LAG} (LAG-WK)",
         uplink="lag_worker",
-        everyone=True,
+        sampler="everyone",
     ),
     "lag_ps": Entry(
         algorithms.lag,
@@ -156,7 +156,6 @@ ALGORITHMS: dict[str, Entry] = {
         f"{papers.LAG} (LAG-PS)",
         uplink="lag_contacted",
         sampler="lag_contact",
-        everyone=True,
     ),
     "fedcams": _ams("feedback", reference=papers.FEDAMS),
     "fednlaa": _ams("nla"),

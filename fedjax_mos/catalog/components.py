@@ -13,16 +13,18 @@ SAMPLERS: dict[str, Entry] = {
         samplers.uniform_release, {}, f"Released program of {papers.FEDMOS}"
     ),
     "md": Entry(samplers.multinomial, {}, papers.FEDPROX),
-    "acs": Entry(samplers.adaptive, {}, papers.FEDMOS),
+    "acs": Entry(samplers.adaptive, {}, f"{papers.FEDMOS}; {papers.FRABONI}"),
     "systematic": Entry(samplers.systematic, {}, papers.SYSTEMATIC),
     "bernoulli": Entry(samplers.bernoulli, {"weights": "mean"}, papers.FEDCM),
     "power_of_choice": Entry(
         samplers.power_of_choice, {"candidates": 20, "micro_batch": 256}, papers.POWER
     ),
+    "everyone": Entry(samplers.everyone, {}, papers.FEDAVG),
     "lag_contact": Entry(
         samplers.lag_contact,
-        {"lr": 0.001, "smoothness": 1.0, "horizon": 10},
+        {"smoothness": 1.0, "horizon": 10},
         papers.LAG,
+        only_for=("lag_ps",),
     ),
 }
 
@@ -79,7 +81,9 @@ PARTITIONS: dict[str, Entry] = {
         },
         papers.FEDMOS,
     ),
-    "dirichlet": Entry(partition.dirichlet, {"alpha": 0.3, "smallest": 1}, papers.HSU),
+    "dirichlet": Entry(
+        partition.dirichlet, {"alpha": 0.3, "smallest": 1}, papers.YUROCHKIN
+    ),
     "dirichlet_balanced": Entry(
         partition.dirichlet_balanced, {"alpha": 0.3}, papers.FEDACG
     ),
@@ -87,7 +91,7 @@ PARTITIONS: dict[str, Entry] = {
         partition.dirichlet_visiting, {"alpha": 0.6}, papers.FEDDYN
     ),
     "shards": Entry(partition.shards, {"shards_per_client": 2}, papers.FEDAVG),
-    "quantity": Entry(partition.quantity, {"alpha": 1.0, "smallest": 1}, papers.OURS),
+    "quantity": Entry(partition.quantity, {"alpha": 1.0, "smallest": 1}, papers.SILOS),
     "natural": Entry(partition.natural, {}, papers.FEDAVG),
 }
 

@@ -12,11 +12,11 @@ class Entry(NamedTuple):
     options: dict[str, Any]
     reference: str
     tuned: dict[str, dict[str, Any]] = {}  # read only
-    # For algorithms: the channels that make a recipe, and who has to take part.
+    # For algorithms: the channels that make a recipe, and the only sensible sampler.
     uplink: str = "identity"
     downlink: str = "identity"
-    sampler: str | None = None  # the only sampler that makes sense
-    everyone: bool = False  # needs full participation
+    sampler: str | None = None
+    only_for: tuple[str, ...] = ()  # for samplers: the algorithms that they belong to
 
     def defaults(self, dataset: str) -> dict[str, Any]:
         """The options on `dataset`."""

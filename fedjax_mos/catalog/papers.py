@@ -82,3 +82,11 @@ SYSTEMATIC = "Madow, On the Theory of Systematic Sampling, 1949"
 STICH = "Stich et al., Sparsified SGD with Memory, NeurIPS 2018"
 RESNET = "He et al., Deep Residual Learning for Image Recognition, CVPR 2016"
 OURS = "this package"
+YUROCHKIN = (
+    "Yurochkin et al., Bayesian Nonparametric Federated Learning of Neural Networks, "
+    "ICML 2019"
+)
+SILOS = (
+    "Li et al., Federated Learning on Non-IID Data Silos: An Experimental Study, "
+    "ICDE 2022"
+)

@@ -31,18 +31,28 @@ def top_k(
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
         k = _number(fraction, v.size)
         per_entry = 32 + (math.ceil(math.log2(max(v.size, 2))) if packed_index else 32)
+        if v.size * per_entry >= 2**32:
+            raise ValueError(
+                f"top_k counts bits of at most {2**32 // per_entry} entries: "
+                f"the message has {v.size}"
+            )
         return jnp.where(largest(jnp.abs(v), k), v, 0), k * jnp.uint32(per_entry)
 
     return _codec(compress, per_tensor)
 
 
-def random_k(fraction: Scalar, *, per_tensor: bool = False) -> Codec:
-    """k random entries times d / k, unbiased. 32 k bits and a 32-bit seed."""
+def random_k(
+    fraction: Scalar, *, per_tensor: bool = False, unbiased: bool = True
+) -> Codec:
+    """k random entries, times d / k if `unbiased`. 32 k bits and a 32-bit seed.
+
+    Error feedback needs the plain one: the scaled one enlarges the residual.
+    """
 
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
         k = _number(fraction, v.size)
         keep = largest(jax.random.uniform(key, v.shape, v.dtype), k)
-        scale = v.size / k.astype(v.dtype)
+        scale = v.size / k.astype(v.dtype) if unbiased else 1
         return jnp.where(keep, scale * v, 0), 32 * k + 32
 
     return _codec(compress, per_tensor)
@@ -57,20 +67,26 @@ def scaled_sign(*, per_tensor: bool = False) -> Codec:
     return _codec(compress, per_tensor)
 
 
-def quantise(bits: int, *, per_tensor: bool = False) -> Codec:
-    """Stochastic rounding of |v| / |v|_2 to 2^(bits - 1) - 1 levels, unbiased.
+def quantise(bits: int, *, per_tensor: bool = False, unbiased: bool = True) -> Codec:
+    """Stochastic rounding of |v| / |v|_2 to s = 2^(bits - 1) - 1 levels.
 
-    bits d + 32 bits: a sign and a level each, and the norm.
+    bits d + 32 bits: a sign and a level each, and the norm. Unbiased with a variance of
+    at most w |v|^2, w = min(d / s^2, sqrt(d) / s); otherwise divided by 1 + w, which
+    makes it a contraction, as error feedback needs.
     """
     if not 2 <= bits <= 16:
         raise ValueError(f"bits must lie in [2, 16]: got {bits}")
     levels = 2 ** (bits - 1) - 1
 
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
-        norm = jnp.sqrt((v**2).sum() + _TINY)
-        level = jnp.abs(v) / norm * levels
+        top = jnp.maximum(jnp.abs(v).max(), _TINY)  # squares of v / top cannot overflow
+        norm = jnp.sqrt(((v / top) ** 2).sum() + _TINY)
+        level = jnp.abs(v / top) / norm * levels
         rounded = jnp.floor(level + jax.random.uniform(key, v.shape, v.dtype))
-        return jnp.sign(v) * norm * rounded / levels, jnp.uint32(bits * v.size + 32)
+        out = jnp.sign(v) * (rounded / levels * norm) * top
+        variance = min(v.size / levels**2, math.sqrt(v.size) / levels)
+        scale = 1 if unbiased else 1 / (1 + variance)
+        return scale * out, jnp.uint32(bits * v.size + 32)
 
     return _codec(compress, per_tensor)
 
@@ -101,28 +117,28 @@ def largest(magnitude: jax.Array, k: jax.Array) -> jax.Array:
 
 def _number(fraction: Scalar, size: int) -> jax.Array:
     """max(floor(fraction size), 1); the small excess absorbs a rounded-down product."""
-    k = jnp.floor(fraction * size + 1e-4).astype(jnp.uint32)
+    k = jnp.floor(fraction * size * (1 + 2**-22) + 1e-4).astype(jnp.uint32)
     return jnp.clip(k, 1, size)
 
 
 def _codec(
     compress: Callable[[jax.Array, Key], tuple[jax.Array, jax.Array]], per_tensor: bool
 ) -> Codec:
-    """A compressor of vectors as one of messages."""
+    """A compressor of vectors as one of messages; single numbers travel as they are."""
 
-    def whole(value: PyTree, key: Key) -> Wire:
-        flat, unravel = ravel_pytree(value)
-        out, bits = compress(flat, key)
-        return Wire(unravel(out), bits)
-
-    def each(value: PyTree, key: Key) -> Wire:
+    def codec(value: PyTree, key: Key) -> Wire:
         leaves, tree = jax.tree.flatten(value)
-        keys = jax.random.split(key, len(leaves))
-        done = [
-            compress(leaf.reshape(-1), k) for leaf, k in zip(leaves, keys, strict=True)
-        ]
-        outs = [out.reshape(x.shape) for (out, _), x in zip(done, leaves, strict=True)]
-        total = sum((bits for _, bits in done), jnp.uint32(0))
-        return Wire(jax.tree.unflatten(tree, outs), total)
+        numbers = [jnp.ndim(leaf) == 0 for leaf in leaves]
+        tensors = [leaf for leaf, n in zip(leaves, numbers, strict=True) if not n]
+        parts = [[tensor] for tensor in tensors] if per_tensor else [tensors]
+        done, bits = [], jnp.uint32(32 * sum(numbers))
+        for part, k in zip(parts, jax.random.split(key, len(parts)), strict=True):
+            flat, unravel = ravel_pytree(part)
+            out, cost = compress(flat, k)
+            done += unravel(out)
+            bits = bits + cost
+        rest = iter(done)
+        outs = [x if n else next(rest) for x, n in zip(leaves, numbers, strict=True)]
+        return Wire(jax.tree.unflatten(tree, outs), bits)
 
-    return each if per_tensor else whole
+    return codec

@@ -70,7 +70,7 @@ def federate(
 def views(data: FederatedData, ids: jax.Array) -> ClientView:
     """The views of clients `ids`, stacked."""
     size = data.size[ids]
-    share = size / data.order.shape[0]
+    share = size.astype(float) / data.order.shape[0]
     return ClientView(
         x=data.x,
         y=data.y,

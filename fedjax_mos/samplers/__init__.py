@@ -2,6 +2,7 @@
 
 from fedjax_mos.samplers.adaptive import adaptive, systematic
 from fedjax_mos.samplers.bernoulli import bernoulli
+from fedjax_mos.samplers.everyone import everyone
 from fedjax_mos.samplers.lag_contact import lag_contact
 from fedjax_mos.samplers.multinomial import multinomial
 from fedjax_mos.samplers.pools import pools
@@ -11,6 +12,7 @@ from fedjax_mos.samplers.uniform import uniform, uniform_release
 __all__ = [
     "adaptive",
     "bernoulli",
+    "everyone",
     "lag_contact",
     "multinomial",
     "pools",

@@ -5,7 +5,8 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammaln
+import numpy as np
+from scipy.special import gammaln
 
 from fedjax_mos.samplers.cohort import check_choice, check_cohort, subset
 from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
@@ -38,9 +39,8 @@ def bernoulli(cohort: int, weights: Literal["mean", "share"] = "mean") -> Sample
         if cohort == n:
             active = jnp.asarray(n)
         else:
-            active = 1 + jax.random.categorical(
-                k_size, _log_binomial(n, cohort / n, slots)
-            )
+            sizes = jnp.asarray(_log_binomial(n, cohort / n, slots))
+            active = 1 + jax.random.categorical(k_size, sizes)
         ids = subset(k_who, n, slots)
         live = jnp.arange(slots) < active
         mass = data.size[ids] if weights == "share" else jnp.ones(slots)
@@ -50,10 +50,8 @@ def bernoulli(cohort: int, weights: Literal["mean", "share"] = "mean") -> Sample
     return Sampler(init, sample)
 
 
-def _log_binomial(n: int, rate: float, largest: int) -> jax.Array:
-    """log P(k of n) for k = 1..largest, up to a constant."""
-    k = jnp.arange(1, largest + 1)
-    odds = math.log(rate) - math.log1p(-rate)
-    # log n!/(n-k)! as a sum: the difference of two gammaln loses digits for large n.
-    falling = jnp.cumsum(jnp.log1p(-(k - 1) / n)) + k * math.log(n)
-    return falling - gammaln(k + 1.0) + k * odds
+def _log_binomial(n: int, rate: float, largest: int) -> np.ndarray:
+    """log P(k of n) for k = 1..largest, up to a constant; on the host, in float64."""
+    k = np.arange(1, largest + 1)
+    out = -gammaln(k + 1) - gammaln(n - k + 1) + k * (np.log(rate) - np.log1p(-rate))
+    return (out - out.max()).astype(np.float32)

@@ -30,8 +30,9 @@ def pools(inner: Sampler, pool: int, every: int) -> Sampler:
 
     def init(data: FederatedData, key: Key) -> State:
         check_cohort(pool, data)
-        present = subset(key, data.size.shape[0], pool)
-        first = inner.init(_restricted(data, present), key)
+        k_pool, k_inner = jax.random.split(key)
+        present = subset(k_pool, data.size.shape[0], pool)
+        first = inner.init(_restricted(data, present), k_inner)
         return State(jnp.zeros((), jnp.int32), present, first)
 
     def sample(

@@ -33,7 +33,7 @@ def uniform(cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28") -> 
     ) -> tuple[Cohort, jax.Array]:
         n = data.size.shape[0]
         ids = subset(key, n, cohort)
-        share = data.size[ids] / total
+        share = data.size[ids].astype(float) / total
         w = {
             "eq28": n * share / cohort,
             "mean": jnp.full_like(share, 1 / cohort),
@@ -62,7 +62,8 @@ def uniform_release(cohort: int) -> Sampler:
         state: tuple, key: Key, params: Params, data: FederatedData
     ) -> tuple[Cohort, tuple]:
         ids = weighted_subset(key, data.size, cohort)
-        return Cohort(ids, data.size[ids] / data.size[ids].sum(), _all(cohort)), state
+        mass = data.size[ids].astype(float)
+        return Cohort(ids, mass / mass.sum(), jnp.ones(cohort, bool)), state
 
     return Sampler(init, sample)
 
@@ -71,7 +72,3 @@ def weighted_subset(key: Key, sizes: jax.Array, count: int) -> jax.Array:
     """`count` distinct clients, drawn one after another with probabilities ~ sizes."""
     # Gumbel top-k is successive sampling without replacement.
     return jax.lax.top_k(jnp.log(sizes) + jax.random.gumbel(key, sizes.shape), count)[1]
-
-
-def _all(cohort: int) -> jax.Array:
-    return jnp.ones(cohort, bool)

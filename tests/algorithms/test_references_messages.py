@@ -219,7 +219,7 @@ def lag(x, *, lr, horizon, smoothness=None):
             elif at[i] is None:
                 change = np.inf
             else:
-                change = (smoothness * norm(at[i] - x)) ** 2
+                change = (smoothness[i] * norm(at[i] - x)) ** 2
             if change > threshold:
                 stored[i], at[i] = g, x
                 uploads.append(i)
@@ -236,10 +236,10 @@ def test_lag_matches_the_paper(rule):
     factory, options, *_ = catalog.CHANNELS[entry.uplink]
     sampler, more = problem.fixed_cohort(range(len(CLIENTS))), {}
     if rule == "server":
-        more = {"smoothness": 0.7}
+        more = {"smoothness": np.array([0.2, 0.5, 0.6, 0.7, 0.8, 2.0])}
         params = problem.softmax_params()
         contact = catalog.SAMPLERS[entry.sampler].factory
-        sampler = fm.spec(contact, params, **numbers, **more)
+        sampler = contact(params, **numbers, **more)
     got = run(
         fm.spec(entry.factory, **numbers),
         sampler=sampler,

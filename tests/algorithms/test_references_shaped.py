@@ -151,7 +151,7 @@ BRANCHES = {"ce_weight": 0.7, "kl_weight": 0.4}
 DISTIL = {"ce_weight": 0.7, "weight": 0.6, "temperature": 1.5}
 LC = {"temperature": 0.9}
 LC_ORIGINAL = LC | {"include_true": False}
-DECORR = {"weight": 0.5}
+DECORR = {"weight": 0.05}  # more amplifies float32 rounding
 CASES = {
     "moon": (moon, CONTRAST),
     "fedmlb": (fedmlb, BRANCHES),

@@ -126,5 +126,6 @@ def test_shares_have_the_precision_of_the_parameters():
     tolerance = 1e-14 if EXACT else 1e-6
     view = views(problem.data(), np.arange(N))
     np.testing.assert_allclose(view.importance, N * p, rtol=tolerance)
-    cohort, _ = fm.uniform(N).sample((), jax.random.key(0), None, problem.data())
+    sampler, data, key = fm.uniform(N), problem.data(), jax.random.key(0)
+    cohort, _ = sampler.sample(sampler.init(data, key), key, None, data)
     np.testing.assert_allclose(cohort.weights, p[cohort.ids], rtol=tolerance)
