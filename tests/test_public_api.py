@@ -25,7 +25,7 @@ TABLES = {
 # Arguments that an experiment itself provides; what remains are options.
 PROVIDED = {
     "algorithm": {"local"},
-    "sampler": {"cohort", "loss", "params", "order"},
+    "sampler": {"cohort", "loss", "params", "order", "lr"},
     "partition": {"labels", "clients", "seed", "groups"},
     "local": {"loss", "plan", "augment", "scale", "forward"},
 }

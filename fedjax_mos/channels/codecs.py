@@ -116,8 +116,11 @@ def largest(magnitude: jax.Array, k: jax.Array) -> jax.Array:
 
 
 def _number(fraction: Scalar, size: int) -> jax.Array:
-    """max(floor(fraction size), 1); the small excess absorbs a rounded-down product."""
-    k = jnp.floor(fraction * size * (1 + 2**-22) + 1e-4).astype(jnp.uint32)
+    """max(floor(fraction size), 1), where a product just off a whole number is one."""
+    product = jnp.asarray(fraction * size)
+    whole = jnp.round(product)
+    near = jnp.abs(product - whole) <= jnp.maximum(1e-4, 2**-23 * product)
+    k = jnp.where(near, whole, jnp.floor(product)).astype(jnp.uint32)
     return jnp.clip(k, 1, size)
 
 

@@ -23,7 +23,8 @@ def lag_contact(
     """All workers but those with L^2 |x^_m - x|^2 <= the threshold of `algorithms.lag`.
 
     `params` gives the model's shapes; `lr` must be the algorithm's; `smoothness` is L,
-    the same for all workers. One tree per client, kept by the server.
+    the same for all workers, so that they are contacted all or none. One tree per
+    client, kept by the server.
 
     Reference: Chen et al., "LAG: Lazily Aggregated Gradient for Communication-Efficient
     Distributed Learning", NeurIPS 2018 (LAG-PS).

@@ -148,11 +148,15 @@ class World(NamedTuple):
         """The step sizes of a client's steps in a round of step size lr."""
         return [lr * (self.epoch_decay or 1) ** e for _, e in self.batches(i)]
 
+    def step(self, y, direction, rate):
+        """y - rate (direction + weight_decay y)."""
+        return y - rate * (direction + (self.weight_decay or 0) * y)
+
     def walk(self, start, i, lr, direction):
-        """y <- y - lr_k (direction(y, batch_k) + weight_decay y)."""
+        """The client's steps along direction(y, batch) from `start`."""
         y = start
         for (batch, _), rate in zip(self.batches(i), self.rates(i, lr), strict=True):
-            y = y - rate * (direction(y, batch) + (self.weight_decay or 0) * y)
+            y = self.step(y, direction(y, batch), rate)
         return y
 
     def sgd(self, x, cohort, lr, prox=0.0):

@@ -117,9 +117,6 @@ def test_matches_the_paper(case):
     assert_path(got.path, expected)
 
 
-@pytest.mark.xfail(
-    EXACT, strict=True, reason="int32 / int is float32 in JAX, also under x64"
-)
 def test_shares_have_the_precision_of_the_parameters():
     """Shares and weights rounded to single precision spoil a float64 run."""
     p = np.array(problem.SIZES) / sum(problem.SIZES)

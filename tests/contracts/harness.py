@@ -3,12 +3,20 @@
 from functools import cache
 
 import jax
+import pytest
 
 import fedjax_mos as fm
 from tests import problem
 from tests.contracts.table import ALGORITHMS, BACKENDS, PLANS
 
 COHORT = 3
+
+
+def thrifty(names, often):
+    """Parameters of which all but `often` are for slow runs."""
+    return [
+        pytest.param(n, marks=() if n in often else pytest.mark.slow) for n in names
+    ]
 
 
 @cache

@@ -9,16 +9,10 @@ import pytest
 import fedjax_mos as fm
 from tests import problem
 from tests.contracts import harness
+from tests.contracts.harness import thrifty
 from tests.contracts.table import ALGORITHMS, BACKENDS, KINDS, PLANS
 
 algorithms = pytest.mark.parametrize("name", ALGORITHMS)
-
-
-def thrifty(names, often):
-    """Parameters of which all but `often` are for slow runs."""
-    return [
-        pytest.param(n, marks=() if n in often else pytest.mark.slow) for n in names
-    ]
 
 
 one_of_each_kind = pytest.mark.parametrize("name", thrifty(ALGORITHMS, KINDS))

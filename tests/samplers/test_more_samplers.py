@@ -176,11 +176,6 @@ def test_bernoulli_probabilities():
     assert total_variation(10**6, 1000) < 1e-3
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bernoulli._log_binomial: terms of 10^5 cancel in float32, so single sizes "
-    "are off by up to 3 %; all is static: compute in NumPy float64, subtract the max",
-)
 def test_bernoulli_probabilities_of_a_large_cohort():
     """The same at a million clients and ten thousand slots."""
     assert total_variation(10**6, 10_000) < 1e-4
