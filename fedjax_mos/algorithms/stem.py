@@ -15,7 +15,8 @@ Server:   x <- x + mean_i (y_K - x),   d <- mean_i d_K
 The first d is the mean of full local gradients at x_0: round 0 is that exchange, in
 which nobody moves. With `own_init` every client of round 0 starts from its own full
 gradient instead. A direction of zero means that none exists yet, which saves a flag.
-The paper has full participation; here a cohort stands for all.
+The paper has full participation; here a cohort stands for all. Under a decay per epoch
+a move takes the rate of the batch that made its direction.
 
     paper   a       eta
     here    storm   lr

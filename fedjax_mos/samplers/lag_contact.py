@@ -23,8 +23,9 @@ def lag_contact(
     """All workers but those with L^2 |x^_m - x|^2 <= the threshold of `algorithms.lag`.
 
     `params` gives the model's shapes; `lr` must be the algorithm's; `smoothness` is L,
-    the same for all workers, so that they are contacted all or none. One tree per
-    client, kept by the server.
+    one number (all workers are then contacted or none) or, if the sampler is handed
+    over as it is and not as a Spec, an array [N]. One tree per client, kept by the
+    server.
 
     Reference: Chen et al., "LAG: Lazily Aggregated Gradient for Communication-Efficient
     Distributed Learning", NeurIPS 2018 (LAG-PS).

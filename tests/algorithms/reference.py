@@ -4,7 +4,6 @@ Parameters are flat vectors in the order of the tree's leaves. `World` holds the
 and the options of a local step once for both sides.
 """
 
-import dataclasses
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,14 +33,6 @@ def clients():
 
 CLIENTS = clients()
 IMPORTANCE = len(problem.SIZES) * np.array(problem.SIZES) / sum(problem.SIZES)
-
-
-def exact_data():
-    """The toy clients with sizes whose quotients keep float64 (int32's do not)."""
-    data = problem.data()
-    return dataclasses.replace(data, size=data.size.astype(int))
-
-
 TURNS = ((0, 1, 2), (3, 4, 5), (0, 2, 4, 5), (1, 3), (0, 1, 5), (2, 3, 4))
 
 
@@ -227,7 +218,7 @@ def run(
     """Run the package in `world`; softmax regression and cohorts in turn by default."""
     params = problem.softmax_params() if params is None else params
     loss = fm.cross_entropy(problem.softmax_net) if loss is None else loss
-    data = exact_data() if data is None else data
+    data = problem.data() if data is None else data
     if world.round_decay is not None:
         channels["schedule"] = fm.spec(fm.decaying, round_decay=world.round_decay)
     sim = fm.simulation(
