@@ -221,7 +221,7 @@ def test_malformed_setting(setting, capsys):
 @pytest.mark.parametrize(
     ("words", "fragments"),
     [
-        (["--algorithms", "fedmos"], ["'fedmos'", "ALGORITHM/SAMPLER"]),
+        (["--algorithms", "fedmos", "--sampler", "abd"], ["'abd'", "acs"]),
         (["--algorithms", "fedmo/acs"], ["'fedmo'", "did you mean fedmos?"]),
         (["--algorithms", "fedmos/abc"], ["'abc'", "acs"]),
         (["--seeds", "0"], ["seeds", "0", "at least 1"]),
