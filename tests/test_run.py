@@ -374,11 +374,11 @@ def test_unknown_names_list_the_known():
 @pytest.mark.parametrize(
     ("name", "value", "interval"),
     [
-        ("lr", 0.0, "(0, inf]"),
-        ("lr", -1.5, "(0, inf]"),
+        ("lr", 0.0, "(0, inf)"),
+        ("lr", -1.5, "(0, inf)"),
         ("server_momentum", 1.5, "[0, 1]"),
         ("storm", -0.25, "[0, 1]"),
-        ("prox", -0.5, "[0, inf]"),
+        ("prox", -0.5, "[0, inf)"),
     ],
 )
 def test_a_number_out_of_range_is_named(name, value, interval):
@@ -392,7 +392,7 @@ def test_schedules_are_checked_value_by_value():
     """One bad round in a schedule must not hide behind the good ones."""
     with pytest.raises(ValueError, match=r"algorithm\.lr must lie in"):
         start(hp={"algorithm": {"lr": np.array([0.1, -0.1])}})
-    with pytest.raises(ValueError, match=r"algorithm\.lr must be a number"):
+    with pytest.raises(ValueError, match=r"algorithm\.lr must be a finite number"):
         start(hp={"algorithm": {"lr": float("nan")}})
 
 

@@ -104,7 +104,7 @@ def largest(magnitude: jax.Array, k: jax.Array) -> jax.Array:
 
     def bisect(i: jax.Array, threshold: jax.Array) -> jax.Array:
         # Set the next bit if k entries still reach the threshold.
-        bit = jnp.asarray(1, unsigned) << (width - 1 - i).astype(unsigned)
+        bit = jnp.asarray(1, unsigned) << jnp.asarray(width - 1 - i, unsigned)
         enough = (pattern >= (threshold | bit)).sum() >= k
         return jnp.where(enough, threshold | bit, threshold)
 
