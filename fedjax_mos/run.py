@@ -168,11 +168,12 @@ def _block(
 def _blocks(rounds: int, every: int) -> list[tuple[int, int]]:
     """(rounds, evaluation interval) of each visit to the device.
 
-    At most ten evaluations a visit, all visits equal so that one program serves them;
-    a remainder of rounds is a visit of its own.
+    At most ten rounds a visit (or one interval), all visits equal so that one program
+    serves them; a remainder of rounds is a visit of its own.
     """
     evaluations, remainder = divmod(rounds, every)
-    per_visit = max(d for d in range(1, 11) if evaluations % d == 0)
+    most = max(10 // every, 1)
+    per_visit = max(d for d in range(1, most + 1) if evaluations % d == 0)
     visits = [(per_visit * every, every)] * (evaluations // per_visit)
     return visits + ([(remainder, remainder)] if remainder else [])
 
