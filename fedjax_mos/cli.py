@@ -186,7 +186,7 @@ def _members(
     known = {name: member.components() for name, member in members.items()}
     for option in given:
         if not any(options.accepts(option, parts) for parts in known.values()):
-            options.place({option: given[option]}, next(iter(known.values())))  # raises
+            options.home(option, next(iter(known.values())))  # raises
     return {
         name: dataclasses.replace(
             member,

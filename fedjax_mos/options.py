@@ -30,21 +30,30 @@ def place(
     """
     placed = {kind: dict(defaults) for kind, (_, defaults) in components.items()}
     for name, value in options.items():
-        homes = _homes(name, components)
-        if not homes:
-            known = [
-                f"{kind}.{option}" for kind in components for option in placed[kind]
-            ]
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f" (did you mean {close[0]}?)" if close else ""
-            raise ValueError(f"no option {name!r}{hint}; there are {', '.join(known)}")
-        if len(homes) > 1:
-            choices = " or ".join(f"{kind}.{option}" for kind, option in homes)
-            raise ValueError(f"option {name!r} is ambiguous: say {choices}")
-        kind, option = homes[0]
+        kind, option = home(name, components)
         default = components[kind][1][option]
         placed[kind][option] = _convert(name, value, default)
     return placed
+
+
+def home(
+    name: str, components: Mapping[str, tuple[str, dict[str, Any]]]
+) -> tuple[str, str]:
+    """(kind, option) that `name` means, or a ValueError that lists what there is."""
+    homes = _homes(name, components)
+    if not homes:
+        known = [
+            f"{kind}.{option}"
+            for kind, (_, defaults) in components.items()
+            for option in defaults
+        ]
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(f"no option {name!r}{hint}; there are {', '.join(known)}")
+    if len(homes) > 1:
+        choices = " or ".join(f"{kind}.{option}" for kind, option in homes)
+        raise ValueError(f"option {name!r} is ambiguous: say {choices}")
+    return homes[0]
 
 
 def accepts(name: str, components: Mapping[str, tuple[str, dict[str, Any]]]) -> bool:
