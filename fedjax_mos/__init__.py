@@ -44,11 +44,13 @@ from fedjax_mos.channels import (
     scaled_sign,
     top_k,
 )
+from fedjax_mos.cube import Cube
 from fedjax_mos.data import Partition, augment, federate, partition
 from fedjax_mos.data.dataset import arrays
 from fedjax_mos.data.sources import load
 from fedjax_mos.evaluate import evaluator, per_client
 from fedjax_mos.experiment import Experiment
+from fedjax_mos.grid import Range
 from fedjax_mos.hyperparameters import decaying, spec
 from fedjax_mos.local import (
     epochs,
@@ -71,13 +73,16 @@ from fedjax_mos.samplers import (
     uniform,
     uniform_release,
 )
+from fedjax_mos.sweep import sweep
 from fedjax_mos.types import Algorithm, Exchange, Spec
 
 __all__ = [
     "Algorithm",
+    "Cube",
     "Exchange",
     "Experiment",
     "Partition",
+    "Range",
     "Spec",
     "__version__",
     "accelerated",
@@ -140,6 +145,7 @@ __all__ = [
     "slowmo",
     "spec",
     "stem",
+    "sweep",
     "systematic",
     "top_k",
     "types",

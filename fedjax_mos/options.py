@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def parse(settings: Iterable[str]) -> dict[str, str]:
+def parse(settings: Iterable[str], flag: str = "--set") -> dict[str, str]:
     """`["lr=0.1", "partition.alpha=0.3"]` as a dictionary, values still text."""
     out = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name or not value:
-            raise ValueError(f"--set takes name=value: got {setting!r}")
+            raise ValueError(f"{flag} takes name=value: got {setting!r}")
         out[name] = value
     return out
 

@@ -94,7 +94,7 @@ def run(
     data, stores, state, key = sim.backend.place((data, stores, state, key))
     history = _History(lanes=bool(key.shape), first=int(np.ravel(state.round)[0]))
     bar = tqdm(total=rounds, unit="round", disable=not progress)
-    with bar, _patience() as interrupted:
+    with bar, patience() as interrupted:
         for length, interval in _blocks(rounds, every):
             state, out = _block(
                 sim, evaluate, data, stores, state, key, length, interval
@@ -108,22 +108,32 @@ def run(
     return state, history.frame()
 
 
-@contextmanager
-def _patience() -> Iterator[threading.Event]:
-    """An event that the first interrupt sets; the second one interrupts as usual."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event  # only the main thread may handle signals
-        return
+class _Handler:
+    """The first interrupt sets `event`; the second one interrupts as usual."""
 
-    def handle(number: int, frame: Any) -> None:
-        if event.is_set():
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.event.is_set():
             raise KeyboardInterrupt
-        event.set()
+        self.event.set()
 
-    before = signal.signal(signal.SIGINT, handle)
+
+@contextmanager
+def patience() -> Iterator[threading.Event]:
+    """An event that the first interrupt sets, so that work can end in good order.
+
+    Inside another `patience` it is that one's: a loop over runs ends with its run.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield threading.Event()  # only the main thread may handle signals
+        return
+    before = signal.getsignal(signal.SIGINT)
+    handler = before if isinstance(before, _Handler) else _Handler()
+    signal.signal(signal.SIGINT, handler)
     try:
-        yield event
+        yield handler.event
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -1,0 +1,126 @@
+"""The result of a sweep: one labelled cube, hyperparameters x seed x round."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjax_mos import report
+from fedjax_mos.ledger import PLAN, assemble, read_parts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True)
+class Cube:
+    """A tidy frame: one row per configuration, seed and round.
+
+    `configuration` numbers the cells, the columns `axes` say what they are, `diverged`
+    marks every row of a run with a loss that was not finite; `seconds` are those of all
+    runs in the same piece. Where no metric is said it is the validation accuracy, or
+    the test accuracy of data without validation examples. A cell's numbers are those
+    after the last round; one with a diverged run has none.
+    """
+
+    frame: "pd.DataFrame"
+    axes: tuple[str, ...]
+    complete: bool
+
+    @classmethod
+    def read(cls, folder: Path | str) -> "Cube":
+        """What a sweep has written to `folder` so far."""
+        plan = json.loads((Path(folder) / PLAN).read_text())
+        parts = read_parts(Path(folder))
+        if not parts:
+            raise ValueError(f"{folder} holds no finished piece yet")
+        complete = len(parts) == len(plan["pieces"])
+        return cls(assemble(plan["lanes"], parts), tuple(plan["axes"]), complete)
+
+    def cells(self, metric: str | None = None) -> "pd.DataFrame":
+        """One row per configuration, best first: mean and std over seeds."""
+        name = self._metric(metric)
+        last = self.frame.groupby(["configuration", "seed"]).tail(1)
+        groups = last.groupby("configuration")
+        cells = groups.first()[list(self.axes)]
+        cells["mean"], cells["std"] = groups[name].mean(), groups[name].std(ddof=0)
+        cells["seeds"], cells["diverged"] = groups.size(), groups["diverged"].sum()
+        cells.loc[cells["diverged"] > 0, ["mean", "std"]] = np.nan
+        return cells.sort_values("mean", ascending=name.endswith("loss"), kind="stable")
+
+    def best(self, metric: str | None = None) -> dict[str, Any]:
+        """The first of `cells` whose runs all stayed finite."""
+        cells = self.cells(metric).dropna(subset="mean")
+        if cells.empty:
+            raise ValueError("every configuration has a run that diverged")
+        best = cells.head(1).to_dict("records")[0]
+        return {str(name): value for name, value in best.items()}
+
+    def rounds_to_target(
+        self, target: float, metric: str = "test_accuracy"
+    ) -> "pd.DataFrame":
+        """One row per configuration: mean and std over the `reached` seeds."""
+        runs = self.frame.groupby(["configuration", "seed"])
+        rounds = runs[["round", self._metric(metric)]].apply(
+            report.rounds_to_target, target, metric
+        )
+        groups = rounds.groupby("configuration")
+        out = self.frame.groupby("configuration").first()[list(self.axes)]
+        out["rounds"], out["std"] = groups.mean(), groups.std(ddof=0)
+        out["reached"], out["seeds"] = groups.count(), groups.size()
+        return out
+
+    def heat_map(
+        self, x: str | None = None, y: str | None = None, metric: str | None = None
+    ) -> "Figure":
+        """Mean over seeds by two axes, the best over any other; blank: diverged."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        if len(self.axes) < 2:
+            raise ValueError(f"a heat map needs two axes: got {', '.join(self.axes)}")
+        x, y = self._axis(x or self.axes[0]), self._axis(y or self.axes[1])
+        cells = self.cells(metric).groupby([y, x], dropna=False)["mean"].first()
+        table = cells.unstack(x).sort_index(axis=0).sort_index(axis=1)
+        figure = Figure(figsize=(6, 4.5), layout="constrained")
+        FigureCanvasAgg(figure)  # no screen needed
+        axis = figure.subplots()
+        image = axis.imshow(table, origin="lower", aspect="auto")
+        axis.set_xticks(range(table.shape[1]), [_text(v) for v in table.columns])
+        axis.set_yticks(range(table.shape[0]), [_text(v) for v in table.index])
+        axis.set(xlabel=x, ylabel=y)
+        figure.colorbar(image, label=self._metric(metric))
+        return figure
+
+    def curves(self, top: int = 5, metric: str | None = None) -> "Figure":
+        """Loss and accuracy by round of the best cells; bands span the seeds."""
+        cells = self.cells(metric).dropna(subset="mean").head(top)
+        histories = {
+            ", ".join(f"{n}={_text(cell[n])}" for n in self.axes): self.frame[
+                self.frame["configuration"] == number
+            ]
+            for number, cell in cells.iterrows()
+        }
+        return report.curves(histories)
+
+    def _metric(self, name: str | None) -> str:
+        if name is None:
+            usual = "valid_accuracy"
+            return usual if usual in self.frame else "test_accuracy"
+        if name not in self.frame or name in self.axes:
+            names = map(str, self.frame)
+            known = [c for c in names if c.endswith(("_loss", "_accuracy"))]
+            raise ValueError(f"metric must be one of {', '.join(known)}: got {name!r}")
+        return name
+
+    def _axis(self, name: str) -> str:
+        if name not in self.axes:
+            raise ValueError(f"axis must be one of {', '.join(self.axes)}: got {name}")
+        return name
+
+
+def _text(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

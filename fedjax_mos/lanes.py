@@ -1,0 +1,116 @@
+"""From configurations to pieces: runs that share one program, so many at a time."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from fedjax_mos.experiment import Experiment
+from fedjax_mos.grid import Configuration
+from fedjax_mos.members import FIELDS, member, value_of
+from fedjax_mos.types import Hp, PyTree, Simulation
+
+BUDGET = 2**28  # bytes that the lanes of a piece may take by the estimate of `fitting`
+# Their numbers decide data and shapes; those of all other components are leaves.
+_STATIC = ("partition", "model", "dataset")
+
+
+class Lane(NamedTuple):
+    """One run: its place in the cube, and the experiment that would do it alone."""
+
+    label: dict[str, Any]
+    experiment: Experiment
+
+
+class Piece(NamedTuple):
+    """Lanes that run at once; all pieces of a group share one program of this width."""
+
+    group: int
+    lanes: list[int]  # positions in the list of all lanes
+    width: int
+
+
+def lanes(
+    experiment: Experiment,
+    configurations: Sequence[Configuration],
+    seeds: int,
+    independent: bool,
+) -> list[Lane]:
+    """Every configuration with every seed, checked.
+
+    Configurations share their seeds, unless they are to be `independent`.
+    """
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    members = [member(experiment, c) for c in configurations]
+    axes = dict.fromkeys(name for c in configurations for name in c)
+    out, seen = [], set()
+    for i, one in enumerate(members):
+        label = {name: value_of(one, name) for name in axes}
+        if repr(label) in seen:
+            raise ValueError(f"the configuration {label} is given twice")
+        seen.add(repr(label))
+        first = experiment.seed + independent * i * seeds
+        for seed in range(first, first + seeds):
+            where = {"configuration": i} | label | {"seed": seed}
+            out.append(Lane(where, dataclasses.replace(one, seed=seed)))
+    return out
+
+
+def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
+    """The lanes in groups of one program each, cut into pieces of equal width."""
+    if width is not None and width < 1:
+        raise ValueError(f"width must be at least 1: got {width}")
+    groups: dict[str, list[int]] = {}
+    for i, lane in enumerate(lanes):
+        groups.setdefault(_program(lane.experiment), []).append(i)
+    out = []
+    for number, group in enumerate(groups.values()):
+        fits = fitting(lanes[group[0]].experiment)  # also what only `build` can check
+        count = math.ceil(len(group) / (width or fits))
+        even = math.ceil(len(group) / count)
+        out += [
+            Piece(number, group[start : start + even], even)
+            for start in range(0, len(group), even)
+        ]
+    return out
+
+
+def fitting(experiment: Experiment) -> int:
+    """How many lanes fit the budget, by the sizes of state and parameters.
+
+    A lane holds its state twice (before and after a round) and about four trees of
+    parameters per client at work. Activations are not counted.
+    """
+    state, _ = jax.eval_shape(experiment.build().start, jax.random.key(0))
+    work = 4 * experiment.cohort * _bytes(state.server.params)
+    return max(1, BUDGET // (2 * _bytes(state) + work))
+
+
+def numbers(experiment: Experiment, sim: Simulation) -> Hp:
+    """The experiment's value of every leaf of `sim.hp`."""
+    chosen = experiment.chosen()
+    return {
+        # Some samplers are offered a number of the algorithm: they follow it.
+        kind: {n: chosen[kind].get(n, chosen["algorithm"].get(n)) for n in leaves}
+        for kind, leaves in sim.hp.items()
+    }
+
+
+def _program(experiment: Experiment) -> str:
+    """All that the program depends on: everything but the seed and the leaves."""
+    fixed = {
+        kind: {
+            n: "leaf" if kind not in _STATIC and isinstance(v, float) else v
+            for n, v in chosen.items()
+        }
+        for kind, chosen in experiment.chosen().items()
+    }
+    return repr(([getattr(experiment, name) for name in FIELDS], fixed))
+
+
+def _bytes(tree: PyTree) -> int:
+    leaves = jax.tree.leaves(tree)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
