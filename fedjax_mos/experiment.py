@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos import catalog, models, options
+from fedjax_mos.algorithms import tracked
 from fedjax_mos.data import augment
 from fedjax_mos.evaluate import evaluator
 from fedjax_mos.hyperparameters import check_hp, per_round, spec
@@ -26,9 +27,11 @@ from fedjax_mos.losses import classification, cross_entropy, mean_cross_entropy
 from fedjax_mos.population import population
 from fedjax_mos.round import simulation
 from fedjax_mos.run import run
-from fedjax_mos.samplers import pools
+from fedjax_mos.samplers import Adapted, everyone, pools
 from fedjax_mos.setting import Setting
 from fedjax_mos.types import (
+    Adaptation,
+    Algorithm,
     FederatedData,
     Key,
     Metrics,
@@ -64,6 +67,7 @@ class Problem(NamedTuple):
     evaluate: Callable[[Params, Any], Metrics]
     start: Callable[..., tuple[RoundState, Key]]  # (key, hp=None) -> state, run's key
     apply: Callable[[Params, jax.Array, Key | None], jax.Array]  # raw x -> logits
+    adaptation: Adaptation | None = None  # what `run` does between rounds
 
 
 class Result(NamedTuple):
@@ -204,25 +208,35 @@ class Experiment(Setting):
         asked = inspect.signature(self._choose).parameters
         given = {name: value for name, value in offered.items() if name in asked}
         choose = spec(self._choose, **given, **chosen["sampler"])
-        sim = simulation(
-            made("algorithm", catalog.ALGORITHMS),
-            spec(
-                catalog.LOCAL.factory,
-                loss,
-                plan,
-                forward=forward,
-                augment=_published_augmentation() if self.augment else None,
-                **_switched_on(chosen["local"]),
-            ),
-            self._pooled(choose),
-            uplink=made("uplink", catalog.CHANNELS),
-            downlink=made("downlink", catalog.CHANNELS),
-            broadcast=made("broadcast", catalog.CHANNELS),
-            schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
-            if _switched_on(chosen["schedule"])
-            else per_round,
-            backend=backend_of(self.backend, shapes),
+        adapted = self._adapted(choose)
+        method = made("algorithm", catalog.ALGORITHMS)
+        local = spec(
+            catalog.LOCAL.factory,
+            loss,
+            plan,
+            forward=forward,
+            augment=_published_augmentation() if self.augment else None,
+            **_switched_on(chosen["local"]),
         )
+
+        def simulate(sampler: Sampler | Spec) -> Simulation:
+            return simulation(
+                _tracked(method) if adapted and adapted.follows else method,
+                local,
+                sampler,
+                uplink=made("uplink", catalog.CHANNELS),
+                downlink=made("downlink", catalog.CHANNELS),
+                broadcast=made("broadcast", catalog.CHANNELS),
+                schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
+                if _switched_on(chosen["schedule"])
+                else per_round,
+                backend=backend_of(self.backend, shapes),
+            )
+
+        sim = simulate(adapted.sampler if adapted else self._pooled(choose))
+        adaptation = adapted and adapted.adaptation
+        if adaptation and adaptation.warm_up:
+            adaptation = adaptation._replace(warm=simulate(everyone()))
 
         def start(
             key: Key, hp: Mapping[str, Any] | None = None
@@ -232,7 +246,7 @@ class Experiment(Setting):
             return sim.init(params, data, k_run, hp), k_run
 
         metrics = evaluator(classification(apply))
-        return Problem(sim, data, stores, metrics, start, apply)
+        return Problem(sim, data, stores, metrics, start, apply, adaptation)
 
     def _cohort(self, clients: int) -> int:
         """Clients per round, out of so many."""
@@ -252,8 +266,22 @@ class Experiment(Setting):
         return self.cohort
 
     @property
-    def _choose(self) -> Callable[..., Sampler]:
+    def _choose(self) -> Callable[..., Sampler | Adapted]:
         return catalog.SAMPLERS[self._sampler].factory
+
+    def _adapted(self, choose: Spec) -> Adapted | None:
+        """The sampler with its work on the host, if it has some."""
+        made = choose.build(**choose.hp)
+        if not isinstance(made, Adapted):
+            return None
+        if self.pool is not None:
+            raise ValueError(f"sampler {self._sampler} takes no pool: got {self.pool}")
+        if self.rounds <= made.adaptation.warm_up:
+            raise ValueError(
+                f"rounds must be more than warm_up, {made.adaptation.warm_up}: "
+                f"got {self.rounds}"
+            )
+        return made
 
     def _pooled(self, sampler: Spec) -> Spec:
         """`sampler` on changing candidates, if there are to be any."""
@@ -288,6 +316,7 @@ class Experiment(Setting):
             evaluate=problem.evaluate,
             stores=problem.stores,
             every=self.eval_every,
+            adaptation=problem.adaptation,
             progress=progress,
         )
         if seeds is not None:
@@ -300,6 +329,13 @@ class Experiment(Setting):
 def _published_augmentation() -> Callable:
     """The training transform of Kim et al., CVPR 2024."""
     return augment.chain(augment.rotate(10), augment.pad_crop(4), augment.flip())
+
+
+def _tracked(algorithm: Spec) -> Spec:
+    def build(*tools: Any, **hp: Any) -> Algorithm:
+        return tracked(algorithm.build(*tools, **hp))
+
+    return Spec(build, algorithm.hp)
 
 
 def _switched_on(chosen: dict[str, Any]) -> dict[str, Any]:

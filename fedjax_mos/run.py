@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_mos import adapting
 from fedjax_mos.types import (
+    Adaptation,
     FederatedData,
     Key,
     PyTree,
@@ -73,6 +75,7 @@ def run(
     evaluate: Evaluate | None = None,
     stores: PyTree = None,
     every: int = 1,
+    adaptation: Adaptation | None = None,
     progress: bool = True,
 ) -> "tuple[RoundState, pd.DataFrame]":
     """Train and record: the last state, and one row of history per round.
@@ -82,6 +85,8 @@ def run(
     A batch of keys [S] with a state whose leaves have a leading axis S runs S
     simulations as one program, told apart by the column `lane`. An interrupt (Ctrl-C)
     ends the run after the block of rounds under way and returns what is there.
+    `adaptation` revises the sampler's state on the host between blocks; what that costs
+    counts in the round that follows.
 
     The caller's `state` stays usable.
     """
@@ -91,13 +96,30 @@ def run(
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
     # Blocks donate their state: give them one of their own, every leaf its own buffer.
     state = jax.tree.map(partial(jnp.array, copy=True), state)
-    data, stores, state, key = sim.backend.place((data, stores, state, key))
-    history = _History(lanes=bool(key.shape), first=int(np.ravel(state.round)[0]))
+    lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
+    (data, stores), (state, key) = sim.backend.place(
+        (data, stores), (state, key), lanes
+    )
+    history = _History(lanes, first)
     bar = tqdm(total=rounds, unit="round", disable=not progress)
     with bar, patience() as interrupted:
-        for length, interval in _blocks(rounds, every):
+        blocks = (
+            _blocks(rounds, every)
+            if adaptation is None
+            else adapting.blocks(adaptation, first, rounds, every)
+        )
+        for length, interval in blocks:
+            now, measure = sim, evaluate if interval else None
+            if adaptation is not None:
+                at = first + history.rounds
+                now = adapting.simulation_at(adaptation, sim, at)
+                if adapting.due(adaptation, at):
+                    state, *bits = adapting.revised(adaptation, data, state, lanes)
+                    state = sim.backend.place((), state, lanes)[1]
+                    history.charge(*bits)
+            interval = interval or length
             state, out = _block(
-                sim, evaluate, data, stores, state, key, length, interval
+                now, measure, data, stores, state, key, length, interval
             )
             history.add(out, interval)
             bar.update(length)
@@ -148,7 +170,8 @@ def _advance(
     length: int,
     every: int,
 ) -> tuple[RoundState, PyTree]:
-    def one(state: RoundState, key: Key) -> tuple[RoundState, PyTree]:
+    def one(read: PyTree, own: PyTree) -> tuple[RoundState, PyTree]:
+        (data, stores), (state, key) = read, own
         options: dict[str, Any] = {
             "evaluate": evaluate,
             "stores": stores,
@@ -156,7 +179,8 @@ def _advance(
         }
         return rollout(sim, data, state, key, length, **options)
 
-    return jax.vmap(one)(state, key) if key.shape else one(state, key)
+    read, own = (data, stores), (state, key)
+    return sim.backend.many(one, read, own) if key.shape else one(read, own)
 
 
 _compiled = jax.jit(
@@ -198,6 +222,11 @@ class _History:
         self.start = time.perf_counter()
         self.parts: list[dict[str, np.ndarray]] = []  # columns [lanes, rounds]
         self.last: dict[str, str] = {}
+        self.owed = {"bits_up": np.zeros(1, int), "bits_down": np.zeros(1, int)}
+
+    def charge(self, bits_up: list[int], bits_down: list[int]) -> None:
+        """Bits [lanes] that count in the next round."""
+        self.owed = {"bits_up": np.array(bits_up), "bits_down": np.array(bits_down)}
 
     def add(self, out: PyTree, every: int) -> None:
         info, values = jax.device_get(out)  # the one transfer of the block
@@ -210,12 +239,15 @@ class _History:
             columns[name][:, every - 1 :: every] = value
         columns["bits_up"] = info.bits_up.sum(-1, dtype=np.int64)
         columns["bits_down"] = info.bits_down.sum(-1, dtype=np.int64)
+        for name, bits in self.owed.items():
+            columns[name][:, 0] += bits
+        self.charge([0], [0])
         seconds = time.perf_counter() - self.start
         columns["seconds"] = np.full((lanes, length), np.nan)
         columns["seconds"][:, -1] = seconds
         self.parts.append(columns)
         self.rounds += length
-        self.last = {  # as much as fits a line
+        self.last |= {  # as much as fits a line
             name: f"{float(value[:, -1].mean()):.4g}"
             for name, value in list(values.items())[:2]
         }
@@ -223,9 +255,16 @@ class _History:
     def frame(self) -> "pd.DataFrame":
         import pandas as pd
 
+        # A block without an evaluation lacks its columns.
         columns = {
-            name: np.concatenate([part[name] for part in self.parts], axis=1)
-            for name in self.parts[0]
+            name: np.concatenate(
+                [
+                    part.get(name, np.full(part["bits_up"].shape, np.nan))
+                    for part in self.parts
+                ],
+                axis=1,
+            )
+            for name in max(self.parts, key=len)
         }
         lanes, length = columns["bits_up"].shape
         for name in ("bits_up", "bits_down"):

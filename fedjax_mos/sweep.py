@@ -68,7 +68,7 @@ def sweep(
         for i in todo:
             inside = [all_lanes[lane] for lane in cut[i].lanes]
             if built is None or built[0] != cut[i].group:
-                built = cut[i].group, inside[0].experiment.build()
+                built = cut[i].group, inside[0].experiment.build(lanes=True)
             history = _history(built[1], inside, cut[i])
             if history is not None:
                 ledger.add(i, history)
@@ -102,6 +102,7 @@ def _history(
         evaluate=problem.evaluate,
         stores=problem.stores,
         every=one.eval_every,
+        adaptation=problem.adaptation,
         progress=False,
     )
     if history["round"].max() < one.rounds:

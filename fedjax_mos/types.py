@@ -315,11 +315,27 @@ class MapClients(Protocol):
         ...
 
 
-class Backend(NamedTuple):
-    """How clients are laid out on the machine."""
+class MapLanes(Protocol):
+    def __call__(
+        self,
+        simulate: Callable[[PyTree, PyTree], PyTree],
+        shared: PyTree,
+        lanes: PyTree,
+        /,
+    ) -> PyTree:
+        """`simulate(shared, lane)` for every lane of the leading axis of `lanes`."""
+        ...
 
+
+class Backend(NamedTuple):
+    """How clients, and whole simulations, are laid out on the machine."""
+
+    name: str
     map: MapClients
-    place: Callable[[PyTree], PyTree]  # put the arguments of a run where they are used
+    many: MapLanes
+    # Put a run's data (only read) and state (donated; with lanes or not) where they
+    # are used: (data, state, lanes) -> (data, state).
+    place: Callable[[PyTree, PyTree, bool], tuple[PyTree, PyTree]]
     traced: bool  # False: `step` is a Python loop and must not be jitted
 
 
@@ -331,3 +347,23 @@ class Simulation:
     step: Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
     hp: Hp
     backend: Backend
+
+
+# ---- between rounds ------------------------------------------------------------------
+
+
+class Revision(NamedTuple):
+    """What the host found out: the sampler's next state, and what learning it cost."""
+
+    sampler: SamplerState
+    bits_up: int = 0
+    bits_down: int = 0
+
+
+class Adaptation(NamedTuple):
+    """Work on the host that revises the state of a sampler between rounds."""
+
+    revise: Callable[[FederatedData, RoundState], Revision]  # of ONE simulation
+    every: int | None = None  # rounds between revisions; None: one, after the warm-up
+    warm_up: int = 0  # so many rounds at first are steps of `warm`
+    warm: Simulation | None = None

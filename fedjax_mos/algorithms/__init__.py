@@ -22,6 +22,7 @@ from fedjax_mos.algorithms.mime import mime, mimelite
 from fedjax_mos.algorithms.scaffold import scaffold
 from fedjax_mos.algorithms.slowmo import slowmo
 from fedjax_mos.algorithms.stem import stem
+from fedjax_mos.algorithms.tracked import tracked
 
 __all__ = [
     "fedacg",
@@ -46,5 +47,6 @@ __all__ = [
     "scaffold",
     "slowmo",
     "stem",
+    "tracked",
     "with_lookahead",
 ]

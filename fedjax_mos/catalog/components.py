@@ -14,6 +14,14 @@ SAMPLERS: dict[str, Entry] = {
     ),
     "md": Entry(samplers.multinomial, {}, papers.FEDPROX),
     "acs": Entry(samplers.adaptive, {}, f"{papers.FEDMOS}; {papers.FRABONI}"),
+    "cacs": Entry(
+        samplers.clustered_adaptive,
+        {"warm_up": 4, "clusters": 0, "distance": "cosine"},
+        papers.FEDMOS,
+    ),
+    "clustered": Entry(
+        samplers.clustered, {"every": 1, "distance": "angle"}, papers.FRABONI
+    ),
     "systematic": Entry(samplers.systematic, {}, papers.SYSTEMATIC),
     "bernoulli": Entry(samplers.bernoulli, {"weights": "mean"}, papers.FEDCM),
     "power_of_choice": Entry(

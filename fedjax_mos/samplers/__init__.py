@@ -2,6 +2,12 @@
 
 from fedjax_mos.samplers.adaptive import adaptive, systematic
 from fedjax_mos.samplers.bernoulli import bernoulli
+from fedjax_mos.samplers.clustered import Adapted, clustered, clustered_adaptive
+from fedjax_mos.samplers.clusters import (
+    client_gradients,
+    cluster_order,
+    similar_bins,
+)
 from fedjax_mos.samplers.everyone import everyone
 from fedjax_mos.samplers.lag_contact import lag_contact
 from fedjax_mos.samplers.multinomial import multinomial
@@ -10,13 +16,19 @@ from fedjax_mos.samplers.power_of_choice import power_of_choice
 from fedjax_mos.samplers.uniform import uniform, uniform_release
 
 __all__ = [
+    "Adapted",
     "adaptive",
     "bernoulli",
+    "client_gradients",
+    "cluster_order",
+    "clustered",
+    "clustered_adaptive",
     "everyone",
     "lag_contact",
     "multinomial",
     "pools",
     "power_of_choice",
+    "similar_bins",
     "systematic",
     "uniform",
     "uniform_release",

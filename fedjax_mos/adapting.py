@@ -1,0 +1,75 @@
+"""The host's part in a run: when a sampler's state is revised, and how.
+
+What happens before a round depends on the round's number alone, so that a run can be
+stopped and continued.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_mos.types import Adaptation, FederatedData, RoundState, Simulation
+
+
+def blocks(
+    adaptation: Adaptation, first: int, rounds: int, every: int
+) -> list[tuple[int, int]]:
+    """(rounds, evaluation interval) of each visit to the device.
+
+    A visit ends with an evaluation or where the host has work; one without an
+    evaluation has interval 0.
+
+    >>> blocks(Adaptation(revise=None, every=2), first=1, rounds=6, every=4)
+    [(1, 0), (2, 0), (1, 1), (1, 0), (1, 1)]
+    """
+    ends = [
+        t
+        for t in range(1, rounds + 1)
+        if t == rounds
+        or t % every == 0
+        or due(adaptation, first + t)
+        or first + t == adaptation.warm_up
+    ]
+    lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    return [
+        (length, length if end % every == 0 or end == rounds else 0)
+        for length, end in zip(lengths, ends, strict=True)
+    ]
+
+
+def due(adaptation: Adaptation, at: int) -> bool:
+    """Whether the host revises the sampler before round `at`."""
+    if adaptation.every is None:
+        return at == adaptation.warm_up
+    return at >= adaptation.warm_up and at % adaptation.every == 0
+
+
+def simulation_at(adaptation: Adaptation, sim: Simulation, at: int) -> Simulation:
+    """Whose step round `at` is."""
+    warming = adaptation.warm is not None and at < adaptation.warm_up
+    return adaptation.warm if warming else sim  # type: ignore[return-value]
+
+
+def revised(
+    adaptation: Adaptation, data: FederatedData, state: RoundState, lanes: bool
+) -> tuple[RoundState, list[int], list[int]]:
+    """The state with the sampler that the host finds, and its bits up and down.
+
+    Of several simulations at once each is revised by itself.
+    """
+
+    def lane(index: int) -> RoundState:
+        return jax.tree.map(lambda leaf: leaf[index], state)
+
+    count = state.round.shape[0] if lanes else 1
+    found = [adaptation.revise(data, lane(i) if lanes else state) for i in range(count)]
+    samplers = [one.sampler for one in found]
+    # Buffers of its own: a block of rounds donates them.
+    sampler = (
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *samplers)
+        if lanes
+        else jax.tree.map(partial(jnp.array, copy=True), samplers[0])
+    )
+    up, down = [one.bits_up for one in found], [one.bits_down for one in found]
+    return state._replace(sampler=sampler), up, down

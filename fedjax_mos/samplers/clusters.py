@@ -1,0 +1,157 @@
+"""Clients grouped by their gradients: host work, O(N^2), N up to some thousands.
+
+Distances between clients i and j come from s_ij, the cosine of their gradients:
+
+    "cosine"   1 - s_ij            Wang et al., "FedMoS", INFOCOM 2023 (as printed)
+    "angle"    arccos(s_ij)        Fraboni et al., "Clustered Sampling", ICML 2021;
+                                   the released programs of both papers
+
+A client whose gradient is zero (nothing is known of it) is at distance 0 from all.
+Groups are cuts of Ward's tree on these distances.
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from fedjax_mos.data.federated import views
+from fedjax_mos.local import over_all
+from fedjax_mos.samplers.cohort import check_choice
+from fedjax_mos.types import Batch, FederatedData, Key, Loss, Params, PyTree
+
+Distance = Literal["cosine", "angle"]
+DISTANCES = ("cosine", "angle")
+_MOST = 10_000  # clients; the distances of more do not fit a small machine
+
+
+def client_gradients(
+    loss: Loss, params: Params, data: FederatedData, *, micro_batch: int = 256
+) -> Params:
+    """The gradient of f_i at `params` for every client i: leaves [N, ...]."""
+
+    def gradient(client: jax.Array) -> Params:
+        def measure(batch: Batch, key: Key) -> Params:
+            return jax.grad(loss)(params, batch, key)
+
+        return over_all(measure, views(data, client), jax.random.key(0), micro_batch)
+
+    return jax.lax.map(gradient, jnp.arange(data.size.shape[0]))
+
+
+def cluster_order(
+    gradients: PyTree,
+    sizes: ArrayLike,
+    clusters: int,
+    *,
+    distance: Distance = "cosine",
+) -> np.ndarray:
+    """Client ids, cluster after cluster: heaviest first, and so within a cluster.
+
+    `gradients` has leaves [N, ...], `sizes` are the clients' masses [N]. Ties go by
+    client index; clients that no distance tells apart may leave fewer clusters.
+
+    >>> cluster_order(np.array([[1.0], [-1], [2], [-3]]), [1, 2, 3, 4], 2)
+    array([3, 1, 2, 0])
+    """
+    sizes = np.asarray(sizes)
+    check_clusters(clusters, len(sizes))
+    if len(sizes) == 1:
+        return np.zeros(1, int)
+    label = fcluster(_tree(gradients, distance), clusters, "maxclust")
+    mass = np.bincount(label, weights=sizes)
+    return np.lexsort((-sizes, label, -mass[label]))
+
+
+def similar_bins(
+    gradients: PyTree,
+    sizes: ArrayLike,
+    cohort: int,
+    *,
+    distance: Distance = "angle",
+) -> np.ndarray:
+    """The M bins of clustered sampling, Algorithm 2, in integers [M, N].
+
+    A bin holds D = sum_i D_i units and client i has M D_i of them, so rows sum to D and
+    columns to M D_i. A client with D or more fills bins of its own; what remains of it
+    takes part. Ward's tree is cut where a group would exceed D. The heaviest groups
+    become the bins that are left, the others are poured into their room.
+
+    Reference: Fraboni et al., "Clustered Sampling: Low-Variance and Improved
+    Representativity for Clients Selection in Federated Learning", ICML 2021.
+    """
+    sizes = np.asarray(sizes, np.int64)
+    total = int(sizes.sum())
+    whole, rest = np.divmod(cohort * sizes, total)
+    own = np.repeat(np.diag(np.full(len(sizes), total)), whole, axis=0)
+    left = cohort - len(own)
+    if not left:
+        return own
+    label = np.arange(len(sizes))
+    if len(sizes) > 1:
+        label = _cut(_tree(gradients, distance), rest, total) - 1
+    mass = np.bincount(label, weights=rest).astype(np.int64)
+    heaviest = np.argsort(-mass, kind="stable")
+    bin_of = np.full(len(mass), -1)
+    bin_of[heaviest[:left]] = np.arange(left)
+    bins = np.zeros((left, len(sizes)), np.int64)
+    kept = np.flatnonzero(bin_of[label] >= 0)
+    bins[bin_of[label[kept]], kept] = rest[kept]
+    others = np.flatnonzero(bin_of[label] < 0)
+    others = others[np.lexsort((label[others], -mass[label[others]]))]
+    bins[:, others] = _poured(rest[others], total - bins.sum(axis=1))
+    return np.concatenate([own, bins])
+
+
+def check_clusters(clusters: int, clients: int) -> None:
+    """Raise a ValueError unless 1 <= clusters <= N and N is not too large."""
+    if clients > _MOST:
+        raise ValueError(f"at most {_MOST} clients can be clustered: got {clients}")
+    if not 1 <= clusters <= clients:
+        raise ValueError(
+            f"clusters must lie in [1, {clients}], the number of clients: "
+            f"got {clusters}"
+        )
+
+
+def _tree(gradients: PyTree, distance: Distance) -> np.ndarray:
+    """Ward's tree on the distances between clients, in scipy's form."""
+    check_choice("distance", distance, DISTANCES)
+    cosine = np.asarray(_cosines(gradients), float)
+    if not np.isfinite(cosine).all():
+        raise ValueError("the clients' gradients must be finite to be clustered")
+    away = np.arccos(cosine) if distance == "angle" else 1 - cosine
+    return linkage(squareform(away, checks=False), "ward")
+
+
+@jax.jit
+def _cosines(gradients: PyTree) -> jax.Array:
+    """s_ij in [-1, 1]; 1 where a gradient is zero, and on the diagonal."""
+    leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(gradients)]
+    norm = jnp.sqrt(sum((leaf**2).sum(axis=1) for leaf in leaves))
+    scale = jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1), 0)[:, None]
+    products = sum((scale * leaf) @ (scale * leaf).T for leaf in leaves)
+    unknown = (norm == 0)[:, None] | (norm == 0)[None]
+    same = jnp.eye(norm.size, dtype=bool)
+    return jnp.where(unknown | same, 1, jnp.clip(products, -1, 1))
+
+
+def _cut(tree: np.ndarray, mass: np.ndarray, most: int) -> np.ndarray:
+    """Labels 1.. of the largest subtrees whose mass is at most `most`."""
+    masses = [*mass.tolist()]
+    for left, right in tree[:, :2].astype(int):
+        masses.append(masses[left] + masses[right])
+    by_mass = tree.copy()
+    by_mass[:, 2] = masses[len(mass) :]  # grows towards the root, as heights must
+    return fcluster(by_mass, most, "distance")
+
+
+def _poured(mass: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Masses [n] poured one after another into rooms [m] of the same sum: [m, n]."""
+    ends, full = mass.cumsum(), room.cumsum()
+    low = np.maximum((ends - mass)[None], (full - room)[:, None])
+    return np.maximum(np.minimum(ends[None], full[:, None]) - low, 0)
