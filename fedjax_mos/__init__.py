@@ -43,6 +43,7 @@ from fedjax_mos.channels import (
     quantise,
     random_k,
     scaled_sign,
+    straight_through,
     top_k,
 )
 from fedjax_mos.cube import Cube
@@ -52,6 +53,7 @@ from fedjax_mos.data.sources import load
 from fedjax_mos.evaluate import evaluator, per_client
 from fedjax_mos.experiment import Experiment
 from fedjax_mos.grid import Range
+from fedjax_mos.hypergrad import hypergrad
 from fedjax_mos.hyperparameters import decaying, spec
 from fedjax_mos.local import (
     epochs,
@@ -128,6 +130,7 @@ __all__ = [
     "fedopt",
     "fedprox",
     "fedyogi",
+    "hypergrad",
     "identity",
     "lag",
     "lazy",
@@ -156,6 +159,7 @@ __all__ = [
     "slowmo",
     "spec",
     "stem",
+    "straight_through",
     "sweep",
     "systematic",
     "top_k",

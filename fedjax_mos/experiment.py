@@ -193,6 +193,10 @@ class Experiment(Setting):
                 f"{first.shape[1:]}: {error}"
             ) from error
 
+        tools = _switched_on(chosen["local"])
+        if "scale" in tools:  # one factor per parameter tensor, all alike at first
+            tools["scale"] = jax.tree.map(lambda _: tools["scale"], shapes)
+
         def made(kind: str, table: Mapping[str, catalog.Entry], *static: Any) -> Spec:
             return spec(table[named[kind][0]].factory, *static, **chosen[kind])
 
@@ -216,7 +220,7 @@ class Experiment(Setting):
             plan,
             forward=forward,
             augment=_published_augmentation() if self.augment else None,
-            **_switched_on(chosen["local"]),
+            **tools,
         )
 
         def simulate(sampler: Sampler | Spec) -> Simulation:

@@ -182,6 +182,7 @@ def local_work(
 
     One step, in this order: g of the whole loss; g * min(1, clip / |g|) over the global
     norm; y - lr * epoch_decay**epoch * scale * (g + weight_decay * y).
+    `scale` is a number or a tree of numbers that is a prefix of the parameters' tree.
     Full gradients go through `micro_batch` examples at a time. `forward` is the staged
     model behind `loss`, for methods that use its features.
     """
@@ -219,7 +220,7 @@ def local_work(
 
     def move(params: Params, direction: Params, lr: Scalar, epoch: jax.Array) -> Params:
         if scale is not None:
-            direction = optax.tree.mul(scale, direction)
+            direction = jax.tree.map(optax.tree.scale, scale, direction)
         return optax.tree.add_scale(params, -rate(lr, epoch), direction)
 
     def rate(lr: Scalar, epoch: jax.Array) -> Scalar:

@@ -24,12 +24,14 @@ def codec_of(
     fraction: Scalar,
     bits: int,
     per_tensor: bool,
+    straight_through: bool = False,
     *,
     unbiased: bool = False,
 ) -> Codec:
     """A codec by name; `fraction` is for top_k and random_k, `bits` for quantise.
 
-    By default a contraction, which a channel with memory needs.
+    By default a contraction, which a channel with memory needs. `straight_through`
+    gives it the derivative of the identity.
     """
     tensor = {"per_tensor": per_tensor}
     made = {
@@ -40,7 +42,7 @@ def codec_of(
     }
     if codec not in made:
         raise ValueError(f"codec must be one of {', '.join(made)}: got {codec!r}")
-    return made[codec]()
+    return codecs.straight_through(made[codec]()) if straight_through else made[codec]()
 
 
 def compressed(
@@ -49,9 +51,12 @@ def compressed(
     codec: CodecName = "top_k",
     bits: int = 4,
     per_tensor: bool = False,
+    straight_through: bool = False,
 ) -> Channel:
     """A codec without memory, unbiased where it can be."""
-    return plain(codec_of(codec, fraction, bits, per_tensor, unbiased=True))
+    return plain(
+        codec_of(codec, fraction, bits, per_tensor, straight_through, unbiased=True)
+    )
 
 
 def with_feedback(
@@ -60,9 +65,12 @@ def with_feedback(
     codec: CodecName = "top_k",
     bits: int = 4,
     per_tensor: bool = False,
+    straight_through: bool = False,
 ) -> Channel:
     """A codec with error feedback: the uplink of FedCAMS."""
-    return error_feedback(plain(codec_of(codec, fraction, bits, per_tensor)))
+    return error_feedback(
+        plain(codec_of(codec, fraction, bits, per_tensor, straight_through))
+    )
 
 
 def nla(
@@ -84,11 +92,12 @@ def nla_compressed(
     codec: CodecName = "top_k",
     bits: int = 4,
     per_tensor: bool = False,
+    straight_through: bool = False,
     ef_reference: EfReference = "output",
     reference: Literal["transmitted", "raw_prev"] = "transmitted",
 ) -> Channel:
     """Lazy compressed messages with error feedback: the uplink of FedNLACA."""
-    inner = plain(codec_of(codec, fraction, bits, per_tensor))
+    inner = plain(codec_of(codec, fraction, bits, per_tensor, straight_through))
     if _rule_inside(ef_reference):
         return error_feedback(lazy(inner, kappa, reference))
     return lazy(error_feedback(inner), kappa, reference)
@@ -101,10 +110,11 @@ def aa_compressed(
     codec: CodecName = "top_k",
     bits: int = 4,
     per_tensor: bool = False,
+    straight_through: bool = False,
     ef_reference: EfReference = "output",
 ) -> Channel:
     """Accelerated compressed messages with error feedback: the uplink of FedACA."""
-    inner = plain(codec_of(codec, fraction, bits, per_tensor))
+    inner = plain(codec_of(codec, fraction, bits, per_tensor, straight_through))
     if _rule_inside(ef_reference):
         return error_feedback(accelerated(inner, kappa))
     return accelerated(error_feedback(inner), kappa)
@@ -117,6 +127,7 @@ def nla_down(
     codec: CodecName = "top_k",
     bits: int = 4,
     per_tensor: bool = False,
+    straight_through: bool = False,
     downlink: Downlink = "difference",
 ) -> Channel:
     """The downlink of FedBNLACA: compressed changes of the model, skipped when small.
@@ -124,7 +135,7 @@ def nla_down(
     "literal" is the paper's Algorithm 2: error feedback on the model itself, which
     does not converge when the receiver replaces its copy.
     """
-    inner = plain(codec_of(codec, fraction, bits, per_tensor))
+    inner = plain(codec_of(codec, fraction, bits, per_tensor, straight_through))
     if _by_difference(downlink):
         return difference(lazy_on_copy(inner, kappa))
     return error_feedback(lazy(inner, kappa))
@@ -137,6 +148,7 @@ def aa_down(
     codec: CodecName = "top_k",
     bits: int = 4,
     per_tensor: bool = False,
+    straight_through: bool = False,
     downlink: Downlink = "difference",
     extrapolate: bool = False,
 ) -> Channel:
@@ -145,7 +157,7 @@ def aa_down(
     The paper's rule would add two models; only "literal" has it (and reads `kappa`).
     With `extrapolate` clients start from the copy moved on by its last change.
     """
-    inner = plain(codec_of(codec, fraction, bits, per_tensor))
+    inner = plain(codec_of(codec, fraction, bits, per_tensor, straight_through))
     if _by_difference(downlink):
         channel = difference(inner)
         return extrapolated(channel) if extrapolate else channel

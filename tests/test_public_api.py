@@ -27,7 +27,7 @@ PROVIDED = {
     "algorithm": {"local"},
     "sampler": {"cohort", "loss", "params", "order", "lr"},
     "partition": {"labels", "clients", "seed", "groups"},
-    "local": {"loss", "plan", "augment", "scale", "forward"},
+    "local": {"loss", "plan", "augment", "forward"},
 }
 
 

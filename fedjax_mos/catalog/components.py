@@ -36,7 +36,13 @@ SAMPLERS: dict[str, Entry] = {
     ),
 }
 
-_CODEC = {"fraction": 1 / 8, "codec": "top_k", "bits": 4, "per_tensor": False}
+_CODEC = {
+    "fraction": 1 / 8,
+    "codec": "top_k",
+    "bits": 4,
+    "per_tensor": False,
+    "straight_through": False,  # the derivative of the identity, for hypergradients
+}
 _RULED = _CODEC | {"kappa": 1.5}
 
 CHANNELS: dict[str, Entry] = {
@@ -134,7 +140,13 @@ MODELS: dict[str, Entry] = {
 # Options of every local step, whatever the algorithm; None switches one off.
 LOCAL = Entry(
     local_work,
-    {"clip": None, "weight_decay": None, "epoch_decay": None, "micro_batch": 256},
+    {
+        "clip": None,
+        "weight_decay": None,
+        "epoch_decay": None,
+        "scale": None,
+        "micro_batch": 256,
+    },
     papers.OURS,
 )
 SCHEDULE = Entry(decaying, {"round_decay": None}, papers.OURS)

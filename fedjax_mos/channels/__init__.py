@@ -1,6 +1,12 @@
 """What travels: channels between server and clients, with exact bits."""
 
-from fedjax_mos.channels.codecs import quantise, random_k, scaled_sign, top_k
+from fedjax_mos.channels.codecs import (
+    quantise,
+    random_k,
+    scaled_sign,
+    straight_through,
+    top_k,
+)
 from fedjax_mos.channels.feedback import difference, error_feedback, extrapolated, plain
 from fedjax_mos.channels.identity import dense, identity
 from fedjax_mos.channels.rules import accelerated, lag_worker, lazy, lazy_on_copy
@@ -19,5 +25,6 @@ __all__ = [
     "quantise",
     "random_k",
     "scaled_sign",
+    "straight_through",
     "top_k",
 ]

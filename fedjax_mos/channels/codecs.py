@@ -91,6 +91,24 @@ def quantise(bits: int, *, per_tensor: bool = False, unbiased: bool = True) -> C
     return _codec(compress, per_tensor)
 
 
+def straight_through(codec: Codec) -> Codec:
+    """The same messages, with the derivative of a message sent as it is.
+
+    Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons for
+    Conditional Computation", 2013. What is delivered is not changed by a single bit.
+    """
+
+    def through(value: PyTree, key: Key) -> Wire:
+        wire = jax.lax.stop_gradient(codec(value, key))
+        # v - v is zero, its derivative is one.
+        sent = jax.tree.map(
+            lambda out, v: out + (v - jax.lax.stop_gradient(v)), wire.value, value
+        )
+        return wire._replace(value=sent)
+
+    return through
+
+
 def largest(magnitude: jax.Array, k: jax.Array) -> jax.Array:
     """A mask of exactly the k largest entries of a non-negative vector.
 

@@ -1,0 +1,245 @@
+"""Derivatives of a whole training run by its numbers.
+
+    F(h) = mean over seeds of objective(x_T(h)),   x_{t+1} = round(x_t, h)
+
+Reverse mode costs a few runs however many numbers there are. Rounds go in about sqrt(T)
+segments of about sqrt(T) rounds; only the states at their borders are kept, the rest is
+computed again, so memory is O(sqrt(T)) states. Forward mode carries one tangent per
+number along and keeps nothing.
+
+What is chosen rather than computed has derivative zero: who is sampled, which entries
+rank among the largest (`fraction`), whether a rule fires (`kappa`). A compressor's own
+derivative is that of the entries it lets through, or with `straight_through` the
+identity.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+from fedjax_mos.experiment import Experiment, Problem
+from fedjax_mos.numbers import Wrt, with_numbers
+from fedjax_mos.run import rollout
+from fedjax_mos.types import (
+    FederatedData,
+    Key,
+    Params,
+    PyTree,
+    RoundState,
+    Simulation,
+)
+
+Mode = Literal["auto", "forward", "reverse"]
+FEDMOS = ("lr", "storm", "prox", "server_momentum")
+FEW = 4  # up to so many numbers forward mode is the cheaper one
+LIMIT = 100.0  # of `growth`: measured on digits, 2 where training works, over 300 not
+_NUDGE = 0x4E  # folded into a seed's key
+
+
+class Hypergradient(NamedTuple):
+    """A training run's objective and its derivative by the numbers asked for.
+
+    `growth[i]` is how many times larger a small change of the initial parameters is
+    after `rounds[i]` rounds, for the worst of the seeds. Where rounds contract it stays
+    near one; where they do not it grows exponentially, and the gradient is of no use
+    over that horizon: `unstable` says so in a sentence, and is empty otherwise.
+    """
+
+    value: float
+    gradient: dict[str, PyTree]
+    norm: float
+    rounds: np.ndarray
+    growth: np.ndarray
+    unstable: str
+    mode: str
+
+
+def hypergrad(
+    experiment: Experiment,
+    wrt: Wrt = FEDMOS,
+    objective: str = "valid_loss",
+    *,
+    seeds: int = 1,
+    mode: Mode = "auto",
+) -> Hypergradient:
+    """The derivative of `objective` after the last round by the numbers `wrt`.
+
+    `wrt` names numbers, or maps names to the values to differentiate at: a number, an
+    array [T] with one per round, or for `scale` a tree with one per parameter tensor.
+    `mode` is forward, reverse, or auto: forward for up to four numbers.
+    """
+    problem, numbers = with_numbers(experiment, wrt)
+    at = differentiator(
+        problem, experiment.rounds, objective, experiment.seed, seeds, mode
+    )
+    return at(numbers)
+
+
+def differentiator(
+    problem: Problem,
+    rounds: int,
+    objective: str,
+    seed: int = 0,
+    seeds: int = 1,
+    mode: Mode = "auto",
+) -> Callable[[PyTree], Hypergradient]:
+    """A function numbers -> Hypergradient, compiled once; `problem.start` takes them.
+
+    Both modes follow, besides the numbers, one random change of the start: `growth`.
+    """
+    _check(problem, objective, seeds, mode)
+    keys = jax.vmap(jax.random.key)(seed + jnp.arange(seeds))
+    read = (problem.data, problem.stores)
+    read, keys = problem.sim.backend.place(read, keys, False)
+    arguments = (*read, keys)
+
+    def one(
+        numbers: PyTree, nudge: jax.Array, data: FederatedData, stores: Any, key: Key
+    ) -> tuple[jax.Array, Params]:
+        state, k_run = problem.start(key, numbers)
+        state, path = travel(
+            problem.sim, data, _nudged(state, nudge, key), k_run, rounds
+        )
+        return problem.evaluate(state.server.params, stores)[objective], path
+
+    def value(
+        numbers: PyTree, nudge: jax.Array, *args: Any
+    ) -> tuple[jax.Array, Params]:
+        batch = jax.vmap(one, (None, None, None, None, 0))
+        values, paths = batch(numbers, nudge, *args)
+        return values.mean(), paths
+
+    def forward(numbers: PyTree, *args: Any) -> tuple:
+        flat, unravel = ravel_pytree(numbers)
+
+        def push(tangent: jax.Array) -> tuple:
+            outs, tangents = jax.jvp(
+                lambda z: value(unravel(z[:-1]), z[-1], *args), (start,), (tangent,)
+            )
+            return outs[0], tangents[0], _sizes(tangents[1])
+
+        start = jnp.append(flat, 0)
+        values, slopes, growth = jax.vmap(push, out_axes=(None, 0, 0))(
+            jnp.eye(start.size)
+        )
+        return values, unravel(slopes[:-1]), growth[-1]
+
+    def reverse(numbers: PyTree, *args: Any) -> tuple:
+        zero = jnp.zeros(())
+        (now, _), gradient = jax.value_and_grad(value, has_aux=True)(
+            numbers, zero, *args
+        )
+        _, moved = jax.jvp(
+            lambda nudge: value(numbers, nudge, *args)[1], (zero,), (jnp.ones(()),)
+        )
+        return now, gradient, _sizes(moved)
+
+    compiled = {"forward": jax.jit(forward), "reverse": jax.jit(reverse)}
+
+    def at(numbers: PyTree) -> Hypergradient:
+        numbers = jax.tree.map(jnp.asarray, numbers)
+        count = sum(leaf.size for leaf in jax.tree.leaves(numbers))
+        chosen = mode if mode != "auto" else "forward" if count <= FEW else "reverse"
+        out = jax.device_get(compiled[chosen](numbers, *arguments))
+        value, gradient, growth = out
+        return _report(value, gradient, growth, rounds, chosen)
+
+    return at
+
+
+def travel(
+    sim: Simulation, data: FederatedData, state: RoundState, key: Key, rounds: int
+) -> tuple[RoundState, Params]:
+    """`rounds` rounds whose gradient needs O(sqrt(rounds)) states of memory.
+
+    Returns the last state and the server's parameters at the `borders`.
+    """
+
+    def advance(length: int, state: RoundState, _: None) -> tuple[RoundState, Params]:
+        after = rollout(sim, data, state, key, length, remat=True)[0]
+        return after, after.server.params
+
+    length = segment_length(rounds)
+    segment = jax.checkpoint(partial(advance, length), prevent_cse=False)
+    state, path = jax.lax.scan(segment, state, None, length=rounds // length)
+    if rest := rounds % length:
+        state, last = advance(rest, state, None)
+        path = jax.tree.map(lambda p, leaf: jnp.append(p, leaf[None], 0), path, last)
+    return state, path
+
+
+def segment_length(rounds: int) -> int:
+    """About sqrt(rounds); a divisor if there is one near, for a shorter program."""
+    root = math.isqrt(rounds)
+    near = range(max(root // 2, 1), 2 * root + 1)
+    return min(near, key=lambda length: (rounds % length, abs(length - root)))
+
+
+def borders(rounds: int) -> np.ndarray:
+    """The rounds at which `travel` reports."""
+    length = segment_length(rounds)
+    return np.minimum(np.arange(length, rounds + length, length), rounds)
+
+
+def _nudged(state: RoundState, nudge: jax.Array, key: Key) -> RoundState:
+    """The start moved by `nudge` along a random direction of norm one."""
+    params = state.server.params
+    direction = optax.tree.random_like(jax.random.fold_in(key, _NUDGE), params)
+    distance = nudge / optax.tree.norm(direction)
+    moved = optax.tree.add_scale(params, distance, direction)
+    return state._replace(server=state.server._replace(params=moved))
+
+
+def _sizes(moved: Params) -> jax.Array:
+    """Norms [borders] of changes [seeds, borders, ...], the largest of the seeds."""
+    squares = [
+        jnp.square(leaf).reshape(*leaf.shape[:2], -1).sum(-1)
+        for leaf in jax.tree.leaves(moved)
+    ]
+    return jnp.sqrt(sum(squares, jnp.zeros(()))).max(0)
+
+
+def _report(
+    value: float, gradient: PyTree, growth: np.ndarray, rounds: int, mode: str
+) -> Hypergradient:
+    """What is there, and whether it can be trusted."""
+    norm = float(optax.tree.norm(gradient))
+    at = borders(rounds)
+    tame = growth < LIMIT  # False for NaN too
+    stable = int(at[: np.argmin(tame)][-1:].sum()) if not tame.all() else rounds
+    unstable = ""
+    if stable < rounds:
+        unstable = (
+            f"a small change of the start grows {growth[-1]:.3g}-fold over {rounds} "
+            f"rounds (limit {LIMIT:g}): the gradient is of use over at most {stable} "
+            "rounds; take smaller steps or fewer rounds"
+        )
+    elif not math.isfinite(value) or not math.isfinite(norm):
+        unstable = f"the objective is {value:g}, its gradient has the norm {norm:g}"
+    return Hypergradient(float(value), gradient, norm, at, growth, unstable, mode)
+
+
+def _check(problem: Problem, objective: str, seeds: int, mode: str) -> None:
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f"mode must be auto, forward or reverse: got {mode!r}")
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    if not problem.sim.backend.traced:
+        raise ValueError("backend debug is not traced and cannot be differentiated")
+    if problem.adaptation is not None:
+        raise ValueError("a sampler with work on the host cannot be differentiated")
+    state, _ = jax.eval_shape(problem.start, jax.random.key(0))
+    metrics = jax.eval_shape(problem.evaluate, state.server.params, problem.stores)
+    smooth = [name for name in metrics if not name.endswith("accuracy")]
+    if objective not in smooth:
+        raise ValueError(
+            f"objective must be one of {', '.join(smooth)}: got {objective!r}"
+            + (" (an accuracy is piecewise constant)" if objective in metrics else "")
+        )

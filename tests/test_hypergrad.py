@@ -1,0 +1,179 @@
+"""Hypergradients: identities, memory, unstable horizons and bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos.hypergrad import borders, differentiator, travel
+from fedjax_mos.numbers import with_numbers
+from tests import float64, problem
+from tests.contracts import harness
+from tests.contracts.test_hypergrad import made
+
+LONG = "tests/contracts/test_hypergrad.py"
+ROUNDS = 5
+TINY = {
+    "algorithm": "fedavg",
+    "sampler": "ucs",
+    "clients": 8,
+    "cohort": 3,
+    "rounds": ROUNDS,
+    "steps": 2,
+    "batch_size": 4,
+    "model": "logistic",
+}
+
+
+def test_central_differences(pytestconfig):
+    """Else tuning by gradient would go astray."""
+    float64.run(pytestconfig.rootpath, LONG)
+
+
+@pytest.mark.slow
+def test_central_differences_of_the_others(pytestconfig):
+    """The same for every other algorithm."""
+    float64.run(pytestconfig.rootpath, LONG, "-m", "slow")
+
+
+@pytest.fixture(scope="module")
+def scalar():
+    """One learning rate for everything, by forward mode and two seeds."""
+    return fm.hypergrad(fm.Experiment(**TINY), ("lr", "server_lr"), seeds=2)
+
+
+def test_one_rate_per_round_and_per_layer(scalar):
+    """Rates of rounds and layers whose gradients do not add up to the one of all."""
+    experiment = fm.Experiment(**TINY, options={"scale": 1.0})
+    lr = experiment.chosen()["algorithm"]["lr"]
+    _, numbers = with_numbers(experiment, ("scale",))
+    wrt = {"lr": np.full(ROUNDS, lr), **numbers}
+    found = fm.hypergrad(experiment, wrt, seeds=2)
+    assert (scalar.mode, found.mode) == ("forward", "reverse")
+    assert found.value == pytest.approx(scalar.value, rel=1e-5)
+    per_round = found.gradient["lr"]
+    assert per_round.shape == (ROUNDS,) and (per_round != 0).all()
+    whole = float(scalar.gradient["lr"])
+    assert per_round.sum() == pytest.approx(whole, rel=1e-3)
+    per_layer = jax.tree.leaves(found.gradient["scale"])
+    assert len(per_layer) == 2
+    assert sum(per_layer) == pytest.approx(lr * whole, rel=1e-3)
+
+
+def test_norm_and_growth_are_reported(scalar):
+    """A norm of something else, or a horizon that is not the experiment's."""
+    gradient = list(scalar.gradient.values())
+    assert scalar.norm == pytest.approx(float(np.linalg.norm(gradient)), rel=1e-5)
+    assert scalar.rounds.tolist() == borders(ROUNDS).tolist()
+    assert scalar.rounds[-1] == ROUNDS and not scalar.unstable
+    assert 0.5 < scalar.growth[-1] < 2
+
+
+def test_unstable_horizon_is_reported():
+    """A gradient that explodes with the horizon and is returned as if it meant much."""
+    at = differentiator(made("fedavg"), 30, "test_loss", mode="forward")
+    tame, wild = (at({"lr": lr, "server_lr": 1.0}) for lr in (0.3, 30.0))
+    assert not tame.unstable
+    assert "30 rounds" in wild.unstable and "smaller steps" in wild.unstable
+    broken = at({"lr": 0.3, "server_lr": float("inf")})
+    assert not np.isfinite(broken.norm) and broken.unstable
+
+
+def test_memory_grows_like_the_root():
+    """States of all rounds kept at once."""
+    few, many = (temporary(rounds) for rounds in (20, 200))
+    assert few < many < 5 * few
+
+
+def temporary(rounds):
+    """Bytes that the gradient through so many rounds needs at a time."""
+    sim, data, key = harness.simulate("fedavg"), problem.data(), jax.random.key(0)
+
+    def objective(lr, data):
+        state = sim.init(problem.tanh_params(), data, key, {"algorithm": {"lr": lr}})
+        state, _ = travel(sim, data, state, key, rounds)
+        return state.server.params["w"].sum()
+
+    compiled = jax.jit(jax.grad(objective)).lower(0.3, data).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 20, 53])
+def test_travel_is_a_rollout(rounds):
+    """Rounds that are lost, or done twice, at the borders of segments."""
+    sim, data, key = harness.simulate("fedavg"), problem.data(), jax.random.key(0)
+    state, path = jax.eval_shape(
+        lambda s: travel(sim, data, s, key, rounds), harness.start(sim)
+    )
+    assert len(borders(rounds)) == path["w"].shape[0] and borders(rounds)[-1] == rounds
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [fm.top_k(0.3), fm.random_k(0.3), fm.scaled_sign(), fm.quantise(3)],
+    ids=["top_k", "random_k", "sign", "quantise"],
+)
+def test_straight_through(codec):
+    """A wrapper that changes messages, or a derivative that is not the identity's."""
+    value = {"w": jnp.linspace(-1, 1, 10), "n": jnp.asarray(2.0)}
+    key, change = jax.random.key(0), jax.tree.map(jnp.ones_like, value)
+    plain = codec(value, key)
+    through = fm.straight_through(codec)
+    sent, moved = jax.jvp(lambda v: through(v, key).value, (value,), (change,))
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, sent, plain.value))
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, moved, change))
+    assert through(value, key).bits == plain.bits
+
+
+def test_ranks_have_no_derivative():
+    """A gradient for a number of entries, which is whole."""
+    value, key = jnp.linspace(-1, 1, 10), jax.random.key(0)
+    slope = jax.grad(lambda f: fm.random_k(f)(value, key).value.sum())(0.31)
+    assert slope == 0
+
+
+@pytest.mark.slow
+def test_zero_and_straight_through_gradients():
+    """An option that switches nothing, or ranks that pretend to have a derivative."""
+    tiny = TINY | {"rounds": 2, "uplink": "compressed"}
+    names = ("lr", "fraction")
+    plain, through = (
+        fm.hypergrad(fm.Experiment(**tiny, options={"straight_through": on}), names)
+        for on in (False, True)
+    )
+    assert plain.value == through.value
+    assert plain.gradient["fraction"] == through.gradient["fraction"] == 0
+    assert plain.gradient["lr"] != pytest.approx(float(through.gradient["lr"]), 1e-3)
+
+
+BAD = [
+    (("lrr",), {}, ("'lrr'", "algorithm.lr", "algorithm.server_lr")),
+    (("storm",), {}, ("'storm'", "algorithm.lr")),
+    (("steps",), {}, ("steps", "no derivative", "shape", "algorithm.lr")),
+    (("cohort",), {}, ("cohort", "no derivative")),
+    (("smallest",), {}, ("smallest", "no derivative", "data")),
+    (("clip",), {}, ("clip", "off", "options")),
+    ((), {}, ("wrt", "none")),
+    ({"lr": -1.0}, {}, ("lr", "(0, inf", "-1")),
+    (("lr",), {"objective": "loss"}, ("'loss'", "test_loss, train_loss, valid_loss")),
+    (("lr",), {"objective": "valid_accuracy"}, ("valid_loss", "piecewise constant")),
+    (("lr",), {"mode": "sideways"}, ("mode", "'sideways'", "forward", "reverse")),
+    (("lr",), {"seeds": 0}, ("seeds", "got 0", "at least 1")),
+]
+
+
+@pytest.mark.parametrize(("wrt", "named", "fragments"), BAD)
+def test_bad_input(wrt, named, fragments):
+    """A mistake that ends in a traceback of the compiler."""
+    with pytest.raises(ValueError) as error:
+        fm.hypergrad(fm.Experiment(**TINY), wrt, **named)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize("change", [{"backend": "debug"}, {"sampler": "clustered"}])
+def test_what_runs_on_the_host_is_refused(change):
+    """A Python loop under jit, or clusters that are never revised."""
+    with pytest.raises(ValueError, match="cannot be differentiated"):
+        fm.hypergrad(fm.Experiment(**TINY | change), ("lr",))
