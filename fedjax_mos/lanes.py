@@ -71,6 +71,8 @@ def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
         fits = fitting(lanes[group[0]].experiment)  # also what only `build` can check
         count = math.ceil(len(group) / (width or fits))
         even = math.ceil(len(group) / count)
+        if width is None:  # lanes may be split over the devices
+            even += -even % jax.device_count()
         out += [
             Piece(number, group[start : start + even], even)
             for start in range(0, len(group), even)
@@ -84,7 +86,8 @@ def fitting(experiment: Experiment) -> int:
     A lane holds its state twice (before and after a round) and about four trees of
     parameters per client at work. Activations are not counted.
     """
-    state, _ = jax.eval_shape(experiment.build().start, jax.random.key(0))
+    problem = experiment.build(lanes=True)
+    state, _ = jax.eval_shape(problem.start, jax.random.key(0))
     work = 4 * experiment.cohort * _bytes(state.server.params)
     return max(1, BUDGET // (2 * _bytes(state) + work))
 
@@ -92,9 +95,14 @@ def fitting(experiment: Experiment) -> int:
 def numbers(experiment: Experiment, sim: Simulation) -> Hp:
     """The experiment's value of every leaf of `sim.hp`."""
     chosen = experiment.chosen()
-    return {
+
+    def own(kind: str, name: str, default: PyTree) -> PyTree:
         # Some samplers are offered a number of the algorithm: they follow it.
-        kind: {n: chosen[kind].get(n, chosen["algorithm"].get(n)) for n in leaves}
+        value = chosen[kind].get(name, chosen["algorithm"].get(name))
+        return jax.tree.map(lambda _: value, default)
+
+    return {
+        kind: {name: own(kind, name, default) for name, default in leaves.items()}
         for kind, leaves in sim.hp.items()
     }
 

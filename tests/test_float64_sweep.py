@@ -1,0 +1,8 @@
+"""The lanes of a sweep against single runs, in float64."""
+
+from tests import float64
+
+
+def test_lanes_in_float64(pytestconfig):
+    """A lane that is nearly the run it stands for."""
+    float64.run(pytestconfig.rootpath, "tests/test_sweep_lanes.py")

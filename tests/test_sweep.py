@@ -1,0 +1,332 @@
+"""Sweeps: what shares a program, what is written when, and what is refused."""
+
+import dataclasses
+import importlib
+import json
+import signal
+from functools import cache
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos import grid, lanes, members
+
+module = importlib.import_module("fedjax_mos.sweep")  # `fm.sweep` is the function
+runner = importlib.import_module("fedjax_mos.run")
+TINY = fm.Experiment(
+    algorithm="fedavg",
+    sampler="ucs",
+    clients=6,
+    cohort=2,
+    rounds=2,
+    steps=1,
+    batch_size=4,
+    model="logistic",
+)
+RATES = [0.1, 0.2, 0.4]
+BUILD = fm.Experiment.build
+
+
+def sweep(experiment=TINY, *args, **options):
+    return fm.sweep(experiment, *args, progress=False, **options)
+
+
+def numbers(cube):
+    return cube.frame.drop(columns="seconds")
+
+
+@pytest.fixture
+def programs():
+    """How many programs of rounds have been compiled since."""
+    before = runner._compiled._cache_size()
+    return lambda: runner._compiled._cache_size() - before
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Widths of the pieces that are run."""
+    widths = []
+
+    def noted(sim, data, state, key, *args, **options):
+        widths.append(len(key))
+        return runner.run(sim, data, state, key, *args, **options)
+
+    monkeypatch.setattr(module, "run", noted)
+    return widths
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Sweeps of TINY share one problem, and so their programs."""
+    monkeypatch.setattr(fm.Experiment, "build", lambda self, **_: problem())
+
+
+@cache
+def problem():
+    return BUILD(TINY)
+
+
+@cache
+def whole():
+    """Three rates, three seeds, one piece."""
+    return sweep(lr=RATES, seeds=3)
+
+
+# ---- what shares a program -----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("built")
+def test_pieces_share_one_program(programs, runs):
+    """A compilation per piece, or a border between pieces that changes the numbers."""
+    pieces = sweep(lr=RATES, seeds=3, width=6)
+    assert runs == [5, 5] and programs() == 1  # the last one is filled up
+    pd.testing.assert_frame_equal(numbers(pieces), numbers(whole()), rtol=1e-5)
+    assert pieces.complete and pieces.axes == ("lr",)
+    assert pieces.frame["lr"].tolist() == np.repeat(RATES, 6).tolist()
+    assert pieces.frame["seed"].tolist() == [0, 0, 1, 1, 2, 2] * 3
+    assert pieces.frame["round"].tolist() == [1, 2] * 9
+
+
+def test_choices_are_groups(programs):
+    """Choices that cannot share a program do, or floats are compiled one by one."""
+    over = {"partition.alpha": [0.5, 5.0], "lr": RATES}
+    cube = sweep(dataclasses.replace(TINY, partition="dirichlet"), **over)
+    assert programs() == 2
+    assert len(cube.cells()) == 6 and cube.axes == ("partition.alpha", "lr")
+    losses = cube.frame.groupby(["partition.alpha", "lr"])["train_loss"].last()
+    assert losses.nunique() == 6
+
+
+def test_points_may_name_different_options():
+    """A method's own number is refused because another method lacks it."""
+    points = [
+        {"algorithm": "fedavg", "lr": 0.2},
+        {"algorithm": "fedprox", "lr": 0.2, "prox": 0.0, "server_lr": 1.25},
+    ]
+    cells = sweep(TINY, points, seeds=3).cells().sort_index()
+    assert cells["algorithm"].tolist() == ["fedavg", "fedprox"]
+    assert np.isnan(cells["prox"][0]) and cells["prox"][1] == 0
+    assert cells["server_lr"].tolist() == [1.25, 1.25]  # fedavg's own is filled in
+    same = whole().cells().query("lr == 0.2")["mean"].item()
+    np.testing.assert_allclose(cells["mean"], same, rtol=1e-5)
+
+
+def test_an_option_that_is_off_is_a_choice():
+    """None among numbers is taken for one, or the numbers do not share a program."""
+    tried = grid.configurations(None, {"clip": [None, 1.0, 2.0]}, None, 0)
+    every = lanes.lanes(TINY, tried, 1, False)
+    cut = lanes.pieces(every, None)
+    assert [piece.lanes for piece in cut] == [[0], [1, 2]]
+    assert [lane.label["clip"] for lane in every] == [None, 1.0, 2.0]
+
+
+def test_a_sampler_follows_the_rate():
+    """A sampler that is offered the step size keeps another one."""
+    tried = [{"lr": rate} for rate in (0.1, 0.2)]
+    base = dataclasses.replace(TINY, algorithm="lag_ps")
+    _, lane = lanes.lanes(base, tried, 1, False)
+    hp = lanes.numbers(lane.experiment, lane.experiment.build().sim)
+    assert hp["sampler"]["lr"] == hp["algorithm"]["lr"] == 0.2
+
+
+def test_width_follows_the_state(monkeypatch):
+    """A sweep of large models is no longer cut so that it fits memory."""
+    large = dataclasses.replace(TINY, model="mlp", options={"hidden": (600,)})
+    assert lanes.fitting(TINY) > 4 * lanes.fitting(large) > 4
+    every = lanes.lanes(TINY, [{}], 9, False)
+    monkeypatch.setattr(lanes, "BUDGET", lanes.BUDGET * 4 / lanes.fitting(TINY))
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert [len(p.lanes) for p in lanes.pieces(every, None)] == [3, 3, 3]
+    monkeypatch.setattr(jax, "device_count", lambda: 2)
+    assert [p.width for p in lanes.pieces(every, None)] == [4, 4, 4]
+
+
+# ---- lanes ---------------------------------------------------------------------------
+
+
+def test_a_diverging_lane_disturbs_no_other():
+    """NaN of one lane reaches another, or the lane is not marked."""
+    # Weights change by the factor 1 - 0.1 lr in every round.
+    base = dataclasses.replace(TINY, rounds=10, options={"weight_decay": 0.1})
+    calm, wild = (sweep(base, lr=[0.1, rate, 0.3], seeds=2) for rate in (0.2, 1e6))
+    bad = wild.frame["lr"] == 1e6
+    assert not np.isfinite(wild.frame["train_loss"][bad].iloc[-1])
+    assert (wild.frame["diverged"] == bad).all() and not calm.frame["diverged"].any()
+    others = numbers(wild)[~bad].to_numpy()
+    np.testing.assert_array_equal(others, numbers(calm)[~bad].to_numpy())
+    cells = wild.cells()
+    assert cells["lr"].iloc[-1] == 1e6 and np.isnan(cells["mean"].iloc[-1])
+    assert cells["diverged"].tolist() == [0, 0, 2] and wild.best()["lr"] != 1e6
+
+
+@pytest.mark.slow
+def test_a_diverging_lane_might_as_well_not_be_there():
+    """The same in a program without that lane, for a method with clients' state."""
+    base = fm.Experiment(algorithm="scaffold", rounds=20, options={"weight_decay": 0.1})
+    wild = sweep(base, lr=[0.1, 1e6, 0.3], seeds=2)
+    assert wild.frame["diverged"].any()
+    others = numbers(wild)[wild.frame["lr"] != 1e6].drop(columns="configuration")
+    without = numbers(sweep(base, lr=[0.1, 0.3], seeds=2))
+    np.testing.assert_array_equal(others, without.drop(columns="configuration"))
+
+
+def test_common_and_independent_seeds():
+    """Configurations differ by luck, or do not when they are asked to."""
+    tried = [{"lr": rate} for rate in RATES]
+    base = dataclasses.replace(TINY, seed=5)
+    common, apart = (lanes.lanes(base, tried, 2, flag) for flag in (False, True))
+    assert [lane.experiment.seed for lane in common] == [5, 6, 5, 6, 5, 6]
+    assert [lane.experiment.seed for lane in apart] == [5, 6, 7, 8, 9, 10]
+    assert [lane.label["seed"] for lane in apart] == [5, 6, 7, 8, 9, 10]
+
+
+# ---- disk and interrupts -------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Ctrl-C while the host waits for this block of rounds."""
+    add, calls = runner._History.add, []
+
+    def when(block):
+        def noted(self, *args):
+            calls.append(args)
+            if len(calls) == block:
+                signal.raise_signal(signal.SIGINT)
+            add(self, *args)
+
+        monkeypatch.setattr(runner._History, "add", noted)
+
+    return when
+
+
+@pytest.mark.usefixtures("built")
+def test_goes_on_where_it_was_interrupted(tmp_path, runs, impatient):
+    """An hour of finished pieces is lost, or half a piece passes for a whole one."""
+    base = dataclasses.replace(TINY, rounds=13)  # a prime: 13 blocks of one round
+    options = {"lr": RATES, "width": 1, "out": tmp_path}
+    impatient(15)
+    cube = sweep(base, **options)
+    assert not cube.complete and runs == [1, 1]
+    assert cube.frame["lr"].unique().tolist() == [0.1]
+    assert [path.name for path in (tmp_path / "pieces").iterdir()] == ["00000.parquet"]
+    again = sweep(base, **options)
+    assert again.complete and runs == [1, 1, 1, 1]
+    pd.testing.assert_frame_equal(again.frame, fm.Cube.read(tmp_path).frame)
+    assert len(again.frame) == 39 and again.frame.notna().all(axis=None)
+    assert sweep(base, **options).complete and len(runs) == 4
+
+
+@pytest.mark.usefixtures("built")
+def test_an_interrupt_in_the_last_block_counts(runs, impatient):
+    """Ctrl-C is swallowed when the run that it reaches is about to end."""
+    impatient(13)
+    cube = sweep(dataclasses.replace(TINY, rounds=13), lr=RATES, width=1)
+    assert len(runs) == 1 and not cube.complete
+    assert cube.frame["lr"].tolist() == [0.1] * 13
+
+
+@pytest.mark.usefixtures("built")
+def test_another_plan_is_refused(tmp_path):
+    """Two sweeps in one folder, or somebody's files among the pieces."""
+    tried = {"lr": RATES, "seeds": 3}
+    base = dataclasses.replace(TINY, seed=3)
+    sweep(base, **tried, out=tmp_path / "a")
+    for other, word in (
+        ({**tried, "seeds": 1}, "lanes"),
+        ({**tried, "width": 1}, "pieces"),
+    ):
+        with pytest.raises(ValueError, match=f"same sweep.*{word}"):
+            sweep(base, **other, out=tmp_path / "a")
+    with pytest.raises(ValueError, match="same sweep.*experiment"):
+        sweep(TINY, **tried, out=tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "thesis.tex").write_text("precious")
+    with pytest.raises(FileExistsError, match="neither"):
+        sweep(base, **tried, out=tmp_path / "b")
+    plan = json.loads((tmp_path / "a" / "plan.json").read_text())
+    assert len(plan["lanes"]) == 9 and plan["axes"] == ["lr"]
+
+
+# ---- bad input -----------------------------------------------------------------------
+
+
+BAD = [
+    ({"lrr": [1]}, ("lrr", "algorithm.lr", "algorithm.server_lr")),
+    ({"cohrt": [1]}, ("cohrt", "fields", "cohort")),
+    ({"lr": []}, ("lr", "empty list")),
+    ({"lr": 0.1}, ("lr", "list of values", "0.1")),
+    ({"lr": "0.1"}, ("lr", "list of values", "0.1")),
+    ({"lr": [0.1, -1]}, ("lr", "(0, inf", "-1")),
+    ({"lr": ["fast"]}, ("lr", "float", "fast")),
+    ({"storm": [0.1]}, ("storm", "algorithm.lr")),
+    ({"lr": [0.1, 0.1]}, ("lr", "0.1", "twice")),
+    ({"lr": [0.1], "algorithm.lr": [0.2]}, ("algorithm.lr", "same option")),
+    ({"seed": [1]}, ("seeds=",)),
+    ({"options": [{}]}, ("options",)),
+    ({"cohort": [2.5]}, ("cohort", "int", "2.5")),
+    ({"cohort": [2, 7]}, ("cohort", "6", "7")),
+    ({"clients": [10, 2000]}, ("clients", "1078", "2000")),
+    ({"algorithm": ["fedavg", "sgd"]}, ("algorithm", "sgd", "fedprox")),
+    ({"lr": fm.Range(0.1, 1)}, ("lr", "random=")),
+    ({"lr": RATES, "random": 3}, ("random=3", "ranges")),
+    ({"lr": fm.Range(0.1, 1), "random": 0}, ("random", "got 0")),
+    ({"lr": fm.Range(-2, -1), "random": 2}, ("lr", "(0, inf")),
+    ({"points": []}, ("points", "got none")),
+    ({"points": [{"lr": 1.0}], "lr": RATES}, ("lr", "twice")),
+    ({"seeds": 0}, ("seeds", "got 0")),
+    ({"width": 0}, ("width", "got 0")),
+]
+
+
+@pytest.mark.parametrize(("over", "fragments"), BAD, ids=lambda v: str(v)[:40])
+def test_bad_input(over, fragments, programs, monkeypatch):
+    """A mistake that costs a compilation, or a message that does not help."""
+    monkeypatch.setattr(module, "run", None)
+    with pytest.raises(ValueError) as error:
+        sweep(**over)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+    assert programs() == 0
+
+
+def test_ranges_need_two_ends():
+    """A range that nothing can be drawn from."""
+    for low, high, log in ((1, 1, False), (2, 1, False), (0, 1, True)):
+        with pytest.raises(ValueError, match="low < high"):
+            fm.Range(low, high, log)
+
+
+# ---- which configurations ------------------------------------------------------------
+
+
+def test_draws_are_crossed_with_lists():
+    """Methods get other draws, draws leave their range, or cannot be repeated."""
+    over = {"lr": fm.Range(1e-4, 1, log=True), "storm": fm.Range(0.2, 0.3)}
+    tried = grid.configurations(None, {"sampler": ["ucs", "md"]} | over, 200, 0)
+    half = [{k: v for k, v in c.items() if k != "sampler"} for c in tried]
+    assert half[:200] == half[200:] and len(tried) == 400
+    rate, storm = (np.array([c[name] for c in half]) for name in over)
+    assert 1e-4 < rate.min() < rate.max() < 1 and 0.4 < (rate < 1e-2).mean() < 0.6
+    assert 0.2 < storm.min() < storm.max() < 0.3
+    assert tried == grid.configurations(None, {"sampler": ["ucs", "md"]} | over, 200, 0)
+    assert tried != grid.configurations(None, {"sampler": ["ucs", "md"]} | over, 200, 1)
+
+
+def test_arrays_are_lists():
+    """Numbers out of NumPy or JAX are refused or labelled as arrays."""
+    for values in (np.array([0.5, 1.0]), jax.numpy.array([0.5, 1.0])):
+        tried = grid.configurations(None, {"lr": values}, None, 0)
+        assert tried == [{"lr": 0.5}, {"lr": 1.0}]
+        assert type(tried[0]["lr"]) is float
+
+
+def test_text_becomes_a_field():
+    """Values of the command line reach an experiment as text."""
+    fields = {"cohort": "3", "steps": "none", "augment": "True", "partition": "iid"}
+    one = members.member(TINY, fields)
+    assert (one.cohort, one.steps, one.augment, one.partition) == (3, None, True, "iid")
+    assert members.member(TINY, {"model": "none"}).model is None
