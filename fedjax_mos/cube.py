@@ -73,6 +73,20 @@ class Cube:
         out["reached"], out["seeds"] = groups.count(), groups.size()
         return out
 
+    def table(self, target: float, metric: str | None = None) -> "pd.DataFrame":
+        """`cells` with the rounds until the test accuracy reaches `target`."""
+        reached = self.rounds_to_target(target)[["rounds", "reached"]]
+        return self.cells(metric).join(reached)
+
+    def write(self, folder: Path, target: float, metric: str | None = None) -> None:
+        """cube.parquet, cells.csv, curves.png and, of two axes, heat_map.png."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.frame.to_parquet(folder / "cube.parquet", index=False)
+        self.table(target, metric).to_csv(folder / "cells.csv")
+        self.curves(metric=metric).savefig(folder / "curves.png", dpi=120)
+        if len(self.axes) > 1:
+            self.heat_map(metric=metric).savefig(folder / "heat_map.png", dpi=120)
+
     def heat_map(
         self, x: str | None = None, y: str | None = None, metric: str | None = None
     ) -> "Figure":

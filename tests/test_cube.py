@@ -94,3 +94,15 @@ def test_curves(cube):
     assert [line.get_label() for line in lines] == ["lr=0.1, cohort=1"]
     np.testing.assert_allclose(lines[0].get_ydata(), [0.3, 0.7])
     assert len(cube.curves().axes[1].lines) == 2  # no diverged one
+
+
+def test_write(cube, tmp_path):
+    """A file that the command line promises is missing or holds other numbers."""
+    cube.write(tmp_path, target=0.6)
+    names = {"cube.parquet", "cells.csv", "curves.png", "heat_map.png"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    again = pd.read_parquet(tmp_path / "cube.parquet")
+    pd.testing.assert_frame_equal(again, cube.frame)
+    cells = pd.read_csv(tmp_path / "cells.csv")
+    assert cells["rounds"].tolist() == [2, 1, 1]
+    np.testing.assert_allclose(cells["mean"], [0.7, 0.6, np.nan])
