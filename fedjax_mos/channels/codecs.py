@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from fedjax_mos.types import Codec, Key, PyTree, Scalar, Wire
 
+_FEW = 32  # `lax.top_k` wins where at most one entry in so many is kept
 _TINY = 1e-30  # keeps the derivative of a norm finite at zero
 
 
@@ -36,7 +37,8 @@ def top_k(
                 f"top_k counts bits of at most {2**32 // per_entry} entries: "
                 f"the message has {v.size}"
             )
-        return jnp.where(largest(jnp.abs(v), k), v, 0), k * jnp.uint32(per_entry)
+        bits = jnp.asarray(k, jnp.uint32) * per_entry
+        return jnp.where(largest(jnp.abs(v), k), v, 0), bits
 
     return _codec(compress, per_tensor)
 
@@ -52,8 +54,8 @@ def random_k(
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
         k = _number(fraction, v.size)
         keep = largest(jax.random.uniform(key, v.shape, v.dtype), k)
-        scale = v.size / k.astype(v.dtype) if unbiased else 1
-        return jnp.where(keep, scale * v, 0), 32 * k + 32
+        scale = v.size / jnp.asarray(k, v.dtype) if unbiased else 1
+        return jnp.where(keep, scale * v, 0), 32 * jnp.asarray(k, jnp.uint32) + 32
 
     return _codec(compress, per_tensor)
 
@@ -109,13 +111,17 @@ def straight_through(codec: Codec) -> Codec:
     return through
 
 
-def largest(magnitude: jax.Array, k: jax.Array) -> jax.Array:
-    """A mask of exactly the k largest entries of a non-negative vector.
+def largest(magnitude: jax.Array, k: jax.Array | int) -> jax.Array:
+    """A mask of exactly the k largest entries of a non-negative vector, ties in order.
 
     Non-negative floats are ordered like their bit patterns, so the k-th largest is
     found by bisecting those: one pass over the vector per bit, no sort, and k may be
-    traced.
+    traced. Where k is a number known beforehand, and small, `lax.top_k` is faster
+    (benchmarks/NOTES.md).
     """
+    if isinstance(k, int) and _FEW * k <= magnitude.size:
+        chosen = jax.lax.top_k(magnitude, k)[1]
+        return jnp.zeros(magnitude.size, bool).at[chosen].set(True)
     width = magnitude.dtype.itemsize * 8
     unsigned = jnp.dtype(f"uint{width}")
     pattern = jax.lax.bitcast_convert_type(magnitude, unsigned)
@@ -133,8 +139,15 @@ def largest(magnitude: jax.Array, k: jax.Array) -> jax.Array:
     return above | (tied & (jnp.cumsum(tied) <= room))
 
 
-def _number(fraction: Scalar, size: int) -> jax.Array:
-    """max(floor(fraction size), 1), where a product just off a whole number is one."""
+def _number(fraction: Scalar, size: int) -> jax.Array | int:
+    """max(floor(fraction size), 1), where a product just off a whole number is one.
+
+    An int if `fraction` is a Python number, not a leaf of the state.
+    """
+    if isinstance(fraction, float | int):
+        exact = fraction * size
+        close = abs(exact - round(exact)) <= max(1e-4, 2**-23 * exact)
+        return min(max(round(exact) if close else math.floor(exact), 1), size)
     product = jnp.asarray(fraction * size)
     whole = jnp.round(product)
     near = jnp.abs(product - whole) <= jnp.maximum(1e-4, 2**-23 * product)

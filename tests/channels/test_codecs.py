@@ -238,6 +238,15 @@ def test_per_tensor_keeps_k_of_each():
     assert each["large"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
 
 
+@pytest.mark.parametrize("k", [1, 3, 6, 7, 150])
+def test_a_known_k_selects_the_same(k):
+    """The fast path for few entries (k <= 200 / 32) must break ties alike."""
+    v = np.random.default_rng(k).integers(0, 12, 200).astype(np.float32)
+    mask = np.asarray(jax.jit(lambda v: largest(v, k))(v))
+    np.testing.assert_array_equal(mask, stable(v, k))
+    np.testing.assert_array_equal(mask, select(v, jnp.uint32(k)))
+
+
 def test_tensors_draw_independently():
     """One key for all tensors would round equal tensors alike."""
     value = {"a": jnp.full(18, 0.3), "b": jnp.full(18, 0.3)}
