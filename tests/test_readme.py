@@ -25,7 +25,7 @@ def load(block):
 
 def test_every_block_is_short(blocks):
     """The interface is only as good as its shortest example."""
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         lines = [line for line in block.splitlines() if line.strip()]
         assert len(lines) <= 20
@@ -59,3 +59,11 @@ def test_own_algorithm(blocks):
     state, _ = sim.step(data, sim.init(before, data, key), key)
     moved = abs(state.server.params["w"] - before["w"])
     assert moved.max() == pytest.approx(0.01, rel=1e-4)
+
+
+def test_sweep(blocks):
+    """The sweep's example names an argument or a helper that is gone."""
+    short = blocks[3].replace("rounds=100", "rounds=1, model='logistic'")
+    short = short.replace("seeds=5", "seeds=1, progress=False")
+    assert "logistic" in short and "seeds=1" in short
+    assert len(load(short)["cube"].frame) == 6
