@@ -79,10 +79,15 @@ class Cube:
         return self.cells(metric).join(reached)
 
     def write(self, folder: Path, target: float, metric: str | None = None) -> None:
-        """cube.parquet, cells.csv, curves.png and, of two axes, heat_map.png."""
+        """cube.parquet, cells.csv, curves.png and, of two axes, heat_map.png.
+
+        There are no pictures where every configuration diverged.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.frame.to_parquet(folder / "cube.parquet", index=False)
         self.table(target, metric).to_csv(folder / "cells.csv")
+        if self.cells(metric)["mean"].isna().all():
+            return
         self.curves(metric=metric).savefig(folder / "curves.png", dpi=120)
         if len(self.axes) > 1:
             self.heat_map(metric=metric).savefig(folder / "heat_map.png", dpi=120)

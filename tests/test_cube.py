@@ -106,3 +106,7 @@ def test_write(cube, tmp_path):
     cells = pd.read_csv(tmp_path / "cells.csv")
     assert cells["rounds"].tolist() == [2, 1, 1]
     np.testing.assert_allclose(cells["mean"], [0.7, 0.6, np.nan])
+    hopeless = fm.Cube(cube.frame.assign(diverged=True), cube.axes, True)
+    hopeless.write(tmp_path / "hopeless", target=0.6)
+    written = {path.name for path in (tmp_path / "hopeless").iterdir()}
+    assert written == {"cube.parquet", "cells.csv"}
