@@ -82,6 +82,7 @@ from fedjax_mos.samplers import (
     uniform_release,
 )
 from fedjax_mos.sweep import sweep
+from fedjax_mos.tune import tune
 from fedjax_mos.types import Algorithm, Exchange, Spec
 
 __all__ = [
@@ -164,6 +165,7 @@ __all__ = [
     "systematic",
     "top_k",
     "tracked",
+    "tune",
     "types",
     "uniform",
     "uniform_release",

@@ -39,6 +39,7 @@ from fedjax_mos.types import (
 Mode = Literal["auto", "forward", "reverse"]
 FEDMOS = ("lr", "storm", "prox", "server_momentum")
 FEW = 4  # up to so many numbers forward mode is the cheaper one
+REVERSE = 8  # plain runs that a gradient in reverse costs
 LIMIT = 100.0  # of `growth`: measured on digits, 2 where training works, over 300 not
 _NUDGE = 0x4E  # folded into a seed's key
 
@@ -152,6 +153,16 @@ def differentiator(
         return _report(value, gradient, growth, rounds, chosen)
 
     return at
+
+
+def runs(mode: str, numbers: PyTree) -> int:
+    """What a gradient costs, in plain runs: about one per tangent and the run itself.
+
+    In reverse every round is computed three times and followed back, and the change of
+    the start goes forward besides.
+    """
+    count = sum(np.size(leaf) for leaf in jax.tree.leaves(numbers))
+    return 2 + count if mode == "forward" else REVERSE
 
 
 def travel(

@@ -1,0 +1,180 @@
+"""Tuning by gradient: it descends, stays in its box, and says what goes wrong."""
+
+import importlib
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos import cli, versus
+from fedjax_mos.hypergrad import Hypergradient, runs
+
+tune = importlib.import_module("fedjax_mos.tune")  # fm.tune is its function
+TINY = {
+    "algorithm": "fedavg",
+    "sampler": "ucs",
+    "clients": 8,
+    "cohort": 3,
+    "rounds": 3,
+    "steps": 2,
+    "batch_size": 4,
+    "model": "logistic",
+}
+SLOW_START = fm.Experiment(**TINY, options={"lr": 0.002})
+UPDATES = 4
+BOX = {"lr": (1e-3, 3e-3)}
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    return fm.tune(SLOW_START, ("lr",), updates=UPDATES, bounds=BOX, progress=False)
+
+
+def test_it_descends_and_stays_in_its_box(tuned):
+    """Steps uphill, or out of the bounds."""
+    way = tuned.trajectory
+    assert way["valid_loss"].is_monotonic_decreasing
+    assert way["valid_loss"].iloc[-1] < way["valid_loss"].iloc[0]
+    assert way["lr"].is_monotonic_increasing and way["lr"].iloc[0] == np.float32(0.002)
+    assert way["lr"].iloc[-1] == pytest.approx(BOX["lr"][1], rel=1e-5)
+
+
+def test_the_best_point_is_an_experiment(tuned):
+    """Numbers that the tuned experiment does not have."""
+    best = tuned.trajectory["valid_loss"].idxmin()
+    chosen = tuned.experiment.chosen()["algorithm"]
+    assert chosen["lr"] == pytest.approx(tuned.trajectory["lr"][best], rel=1e-6)
+    assert chosen["server_lr"] == SLOW_START.chosen()["algorithm"]["server_lr"]
+
+
+def test_cost_counts_rounds(tuned):
+    """A gradient that is taken for one run in the comparison with a sweep."""
+    one = 3 * runs("forward", {"lr": 0.1})
+    assert one == 3 * 3
+    assert tuned.trajectory["cost"].tolist() == [one * (i + 1) for i in range(UPDATES)]
+
+
+def test_the_rival_costs_as_much_and_the_picture_shows_both(tuned, monkeypatch):
+    """A comparison with a sweep of another size, or in another box."""
+    asked = {}
+
+    def sweep(experiment, points, **named):
+        asked["points"] = points
+        frame = pd.DataFrame(points).assign(configuration=range(len(points)))
+        frame = frame.assign(seed=0, valid_loss=1.0, diverged=False)
+        return fm.Cube(frame, ("lr",), True)
+
+    monkeypatch.setattr(versus, "sweep", sweep)
+    cube = versus.rival(SLOW_START, ("lr",), tuned, bounds=BOX)
+    drawn = np.array([point["lr"] for point in asked["points"]])
+    assert len(drawn) == 3 * UPDATES and len(set(drawn)) == len(drawn)
+    assert (drawn >= BOX["lr"][0]).all() and (drawn <= BOX["lr"][1]).all()
+    figure = versus.picture(tuned, cube)
+    labels = [t.get_text() for t in figure.axes[0].get_legend().get_texts()]
+    assert labels == ["points tried", "tuned by gradient", "random sweep"]
+
+
+def test_scales_follow_the_glossary():
+    """A momentum above one, or a rate below zero, along the way."""
+    experiment = fm.Experiment(rounds=1, options={"server_momentum": 0.0})
+    names = ("lr", "storm", "prox", "server_momentum")
+    drawn = pd.DataFrame(tune.draws(experiment, names, 200))
+    assert drawn[["storm", "server_momentum"]].max().max() < 0.99
+    assert drawn.min().min() >= 1e-4 and drawn["lr"].max() > 1
+    assert drawn["lr"].median() < 0.3  # even on the log scale: half below 0.03
+    assert drawn["storm"].between(0.2, 0.8).mean() == pytest.approx(0.3, abs=0.1)
+
+
+class Wild:
+    """Gradients that point up to where the horizon is unstable."""
+
+    def __init__(self, first=""):
+        self.seen, self.first = [], first
+
+    def __call__(self, *arguments):
+        return self.at
+
+    def at(self, numbers):
+        lr = float(numbers["lr"])
+        self.seen.append(lr)
+        unstable = self.first or ("wild" if lr > 0.1 else "")
+        growth, slope = np.ones(1), np.float32(-1.0)
+        return Hypergradient(
+            -lr, {"lr": slope}, 1.0, growth, growth, unstable, "forward"
+        )
+
+
+@pytest.fixture
+def wild(monkeypatch):
+    made = Wild()
+    monkeypatch.setattr(tune, "differentiator", made)
+    return made
+
+
+def test_it_turns_back_where_the_horizon_is_unstable(wild):
+    """An unstable point's gradient that is followed, or its value that wins."""
+    start = fm.Experiment(**TINY, options={"lr": 0.09})
+    tuned = fm.tune(start, ("lr",), updates=4, progress=False)
+    first, second, third, _ = wild.seen
+    assert second > 0.1 and first < third < second
+    assert third == pytest.approx(np.sqrt(first * second), rel=1e-5)
+    marked = tuned.trajectory["unstable"] != ""
+    assert marked.tolist() == [lr > 0.1 for lr in wild.seen]
+    assert tuned.numbers["lr"] <= 0.1
+
+
+def test_an_unstable_start_is_refused(wild):
+    """A tuning that wanders about without any gradient."""
+    wild.first = "it explodes"
+    with pytest.raises(ValueError, match="start.*it explodes"):
+        fm.tune(SLOW_START, ("lr",), progress=False)
+
+
+BAD = [
+    ({"updates": 0}, ("updates", "got 0", "at least 1")),
+    ({"bounds": {"storm": (0.1, 0.2)}}, ("bounds", "storm", "wrt", "lr")),
+    ({"bounds": {"lr": (0.2, 0.1)}}, ("bounds of lr", "low < high", "0.2, 0.1")),
+    ({"objective": "accuracy"}, ("objective", "valid_loss", "'accuracy'")),
+]
+
+
+@pytest.mark.parametrize(("named", "fragments"), BAD)
+def test_bad_input(named, fragments):
+    """A mistake that ends in a traceback of the compiler."""
+    with pytest.raises(ValueError) as error:
+        fm.tune(SLOW_START, ("lr",), progress=False, **named)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_number_without_gradient_is_refused():
+    """Updates that cannot change anything."""
+    experiment = fm.Experiment(**TINY, uplink="compressed")
+    with pytest.raises(ValueError, match="fraction.*sweep it"):
+        fm.tune(experiment, ("lr", "fraction"), progress=False)
+
+
+@pytest.mark.slow
+def test_command_line(tmp_path, capsys):
+    """A file that the command promises is missing, or a number that it prints wrong."""
+    out = tmp_path / "tuned"
+    small = [
+        "--algorithm",
+        "fedavg",
+        "--clients",
+        "8",
+        "--cohort",
+        "3",
+        "--rounds",
+        "3",
+    ]
+    words = ["tune", *small, "--model", "logistic", "--wrt", "lr", "--updates", "2"]
+    cli.main([*words, "--set", "lr=0.01", "--out", str(out)])
+    names = {"config.json", "tuned.json", "trajectory.csv", "trajectory.png"}
+    assert {path.name for path in out.iterdir()} == names
+    tuned = json.loads((out / "tuned.json").read_text())
+    assert f"--set lr={tuned['numbers']['lr']:g}" in capsys.readouterr().out
+    assert len(pd.read_csv(out / "trajectory.csv")) == 2
