@@ -7,6 +7,7 @@ import pytest
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_disable_most_optimizations", True)
+jax.config.update("jax_enable_compilation_cache", False)
 
 _tests = itertools.count(1)
 

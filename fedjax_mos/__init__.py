@@ -31,7 +31,7 @@ from fedjax_mos.algorithms import (
     stem,
     tracked,
 )
-from fedjax_mos.backends import chunked, debug, sharded, vmapped
+from fedjax_mos.backends import chunked, debug, sharded, spread, vmapped
 from fedjax_mos.channels import (
     accelerated,
     dense,
@@ -63,6 +63,7 @@ from fedjax_mos.local import (
     with_replacement,
 )
 from fedjax_mos.losses import classification, cross_entropy, masked_mean
+from fedjax_mos.machine import use_all_cores
 from fedjax_mos.round import simulation
 from fedjax_mos.run import rollout, run
 from fedjax_mos.samplers import (
@@ -159,6 +160,7 @@ __all__ = [
     "simulation",
     "slowmo",
     "spec",
+    "spread",
     "stem",
     "straight_through",
     "sweep",
@@ -169,6 +171,7 @@ __all__ = [
     "types",
     "uniform",
     "uniform_release",
+    "use_all_cores",
     "vmapped",
     "with_replacement",
 ]

@@ -1,14 +1,18 @@
 """How clients are laid out: the only file that knows they are a batch axis.
 
 Every backend maps one client's work over the slots of a cohort and reduces the messages
-to a weighted mean and a live sum. Results do not depend on the layout.
+to a weighted mean and a live sum, and maps whole simulations over lanes. Results do not
+depend on the layout.
 """
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -26,7 +30,7 @@ from fedjax_mos.types import (
 
 
 def vmapped() -> Backend:
-    """All slots at once."""
+    """All slots at once, and all lanes."""
 
     def run(
         fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
@@ -36,14 +40,14 @@ def vmapped() -> Backend:
         up, rows, info = mapped(shared, rows, view, cohort.ids)
         return _reduce(up, cohort), rows, info
 
-    return Backend(run, place=lambda args: args, traced=True)
+    return Backend("vmapped", run, _all_lanes, _where_they_are, traced=True)
 
 
 def chunked(chunk: int, *, remat: bool = False) -> Backend:
     """`chunk` slots at a time, so that memory does not grow with the cohort.
 
-    `remat` recomputes a client's work in the backward pass of a hypergradient instead
-    of keeping its activations.
+    Lanes go one after another. `remat` recomputes a client's work in the backward pass
+    of a hypergradient instead of keeping its activations.
     """
     if chunk < 1:
         raise ValueError(f"chunk must be at least 1: got {chunk}")
@@ -73,7 +77,12 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
         )
         return total, rows, info
 
-    return Backend(run, place=lambda args: args, traced=True)
+    def many(
+        simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
+    ) -> PyTree:
+        return jax.lax.map(partial(simulate, shared), lanes)
+
+    return Backend(f"chunked:{chunk}", run, many, _where_they_are, traced=True)
 
 
 def sharded(
@@ -81,9 +90,7 @@ def sharded(
 ) -> Backend:
     """Slots split over the devices of `mesh` (default: all), `inner` on each."""
     inner = vmapped() if inner is None else inner
-    if mesh is None:
-        auto = (jax.sharding.AxisType.Auto,)
-        mesh = jax.make_mesh((len(jax.devices()),), (axis,), axis_types=auto)
+    mesh = _all_devices(axis) if mesh is None else mesh
 
     def run(
         fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
@@ -105,10 +112,48 @@ def sharded(
         rows, info = jax.tree.map(lambda leaf: leaf[:slots], (rows, info))
         return total, rows, info
 
-    def place(args: PyTree) -> PyTree:
-        return jax.device_put(args, NamedSharding(mesh, P()))
+    def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
+        everywhere = NamedSharding(mesh, P())
+        return _shared(data, everywhere), jax.device_put(state, everywhere)
 
-    return Backend(run, place, traced=True)
+    name = f"clients over {mesh.shape[axis]} devices, each {inner.name}"
+    return Backend(name, run, _all_lanes, place, traced=True)
+
+
+def spread(
+    mesh: Mesh | None = None, inner: Backend | None = None, axis: str = "lanes"
+) -> Backend:
+    """Lanes split over the devices of `mesh` (default: all), `inner` on each.
+
+    A number of lanes that the devices do not divide, or no lanes at all, is `inner`.
+    """
+    inner = vmapped() if inner is None else inner
+    mesh = _all_devices(axis) if mesh is None else mesh
+
+    def divides(lanes: PyTree) -> bool:
+        return jax.tree.leaves(lanes)[0].shape[0] % mesh.shape[axis] == 0
+
+    def many(
+        simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
+    ) -> PyTree:
+        if not divides(lanes):
+            return inner.many(simulate, shared, lanes)
+        return jax.shard_map(
+            partial(inner.many, simulate),
+            mesh=mesh,
+            in_specs=(P(), P(axis)),
+            out_specs=P(axis),
+            check_vma=False,
+        )(shared, lanes)
+
+    def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
+        if not (lanes and divides(state)):
+            return inner.place(data, state, lanes)
+        split = NamedSharding(mesh, P(axis))
+        return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, split)
+
+    name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"
+    return Backend(name, inner.map, many, place, traced=True)
 
 
 def debug() -> Backend:
@@ -141,7 +186,29 @@ def debug() -> Backend:
         up, rows, info = jax.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
         return _reduce(up, cohort), rows, info
 
-    return Backend(run, place=lambda args: args, traced=False)
+    return Backend("debug", run, _all_lanes, _where_they_are, traced=False)
+
+
+def _all_lanes(
+    simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
+) -> PyTree:
+    return jax.vmap(simulate, (None, 0))(shared, lanes)
+
+
+def _where_they_are(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
+    return data, state
+
+
+def _all_devices(axis: str) -> Mesh:
+    auto = (jax.sharding.AxisType.Auto,)
+    return jax.make_mesh((len(jax.devices()),), (axis,), axis_types=auto)
+
+
+def _shared(data: PyTree, everywhere: NamedSharding) -> PyTree:
+    """`data` on every device; those of a CPU look at one and the same memory."""
+    if jax.default_backend() == "cpu":
+        data = jax.tree.map(np.asarray, data)
+    return jax.device_put(data, everywhere, may_alias=True)
 
 
 def _single(

@@ -1,8 +1,8 @@
-"""The command line: fedjax-mos run | compare | list | data."""
+"""The command line: fedjax-mos run | compare | sweep | tune | list | data."""
 
 import dataclasses
+import inspect
 import json
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -13,16 +13,32 @@ from typing import Annotated, Any, Literal
 import jax
 import tyro
 
-from fedjax_mos import catalog, options, report
+from fedjax_mos import catalog, options, report, versus
 from fedjax_mos.data import fetch
 from fedjax_mos.experiment import Experiment, Result
+from fedjax_mos.grid import parse_over
+from fedjax_mos.hypergrad import FEDMOS
+from fedjax_mos.machine import use_all_cores
 from fedjax_mos.setting import Setting
+from fedjax_mos.sweep import sweep as run_sweep
+from fedjax_mos.tune import STEP_SIZE, usual
+from fedjax_mos.tune import tune as run_tune
 
 Flat = tyro.conf.arg(name="")
 Settings = Annotated[
     tuple[str, ...],
     tyro.conf.UseAppendAction,
     tyro.conf.arg(name="set", metavar="NAME=VALUE"),
+]
+Over = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(name="over", metavar="NAME=VALUES"),
+]
+Points = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(name="point", metavar="NAME=VALUE,..."),
 ]
 INTERRUPTED = 130
 
@@ -44,7 +60,7 @@ def run(
     experiment = dataclasses.replace(experiment, options=options.parse(settings))
     folder = _new_folder(out, f"{experiment.algorithm}-{experiment.sampler}")
     target = _target(target, experiment)
-    _use_devices(experiment.backend)
+    use_all_cores()
     result = experiment.run()
     title = f"{experiment.algorithm}/{experiment.sampler}"
     done = report.write(folder, config(experiment), result.history, target, title)
@@ -86,7 +102,7 @@ def compare(
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1: got {seeds}")
     folder = _new_folder(out, "compare")
-    _use_devices(setting.backend)
+    use_all_cores()
     target = _target(target, next(iter(members.values())))
     histories = {}
     for name, member in members.items():
@@ -106,6 +122,109 @@ def compare(
     print(report.as_text(table, target))
     print(f"results in {folder}")
     _end(result)
+
+
+def sweep(
+    experiment: Annotated[Experiment, Flat],
+    over: Over = (),
+    points: Points = (),
+    random: int | None = None,
+    seeds: int = 5,
+    independent: bool = False,
+    width: int | None = None,
+    settings: Settings = (),
+    metric: str | None = None,
+    target: float | None = None,
+    out: Path | None = None,
+) -> None:
+    """Run an experiment with many configurations and seeds as one program.
+
+    Args:
+        experiment: What to run.
+        over: Any option or field: --over lr=0.1,0.3,1 --over algorithm=fedavg,fedmos;
+            all combinations are tried. With --random also --over lr=log:0.01:1 or
+            --over storm=uniform:0:1.
+        points: One configuration: --point lr=0.1,storm=0.9 --point lr=0.3,storm=0.5.
+        random: Number of draws from the ranges.
+        seeds: Number of seeds of every configuration.
+        independent: Other seeds for every configuration.
+        width: Runs at a time; by default as many as fit memory.
+        settings: What all have in common: --set prox=0.01.
+        metric: What the best is chosen by; by default the validation accuracy.
+        target: Test accuracy of "rounds to target"; by default the data set's.
+        out: Folder for the results; one of the same sweep is gone on with.
+    """
+    experiment = dataclasses.replace(experiment, options=options.parse(settings))
+    folder = out or _new_folder(None, "sweep")
+    target = _target(target, experiment)
+    tried: dict[str, Any] = parse_over(over)
+    for name in tried.keys() & inspect.signature(run_sweep).parameters.keys():
+        raise ValueError(f"{name} is no option to sweep over: say --{name}")
+    use_all_cores()
+    cube = run_sweep(
+        experiment,
+        [options.parse(p.split(","), "--point") for p in points] or None,
+        seeds=seeds,
+        random=random,
+        independent=independent,
+        width=width,
+        out=folder,
+        **tried,
+    )
+    cube.write(folder, target, metric)
+    print(cube.table(target, metric).head(10).to_string(float_format="{:.4g}".format))
+    print(f"results in {folder}")
+    if not cube.complete:
+        print("interrupted: the same command with --out goes on", file=sys.stderr)
+        raise SystemExit(INTERRUPTED)
+
+
+def tune(
+    experiment: Annotated[Experiment, Flat],
+    wrt: tuple[str, ...] = FEDMOS,
+    objective: str = "valid_loss",
+    updates: int = 25,
+    seeds: int = 1,
+    step_size: float = STEP_SIZE,
+    settings: Settings = (),
+    versus_sweep: bool = True,
+    out: Path | None = None,
+) -> None:
+    """Tune an experiment's numbers by gradient through its whole run.
+
+    Args:
+        experiment: What to tune, from the numbers that it has.
+        wrt: The numbers, by name.
+        objective: A loss after the last round, of held-out data by default.
+        updates: Steps of the optimizer (Adam), each with one gradient.
+        seeds: Number of seeds that a gradient is averaged over.
+        step_size: Largest step on the log or logit scale of a number.
+        settings: Where to start: --set lr=0.01 --set storm=0.5.
+        versus_sweep: Also plot a random sweep that costs as many rounds.
+        out: Folder for the results; by default a new one under runs/.
+    """
+    experiment = dataclasses.replace(experiment, options=options.parse(settings))
+    folder = _new_folder(out, "tune")
+    optimizer = usual(step_size)
+    use_all_cores()
+    tuned = run_tune(
+        experiment, wrt, objective, updates=updates, seeds=seeds, optimizer=optimizer
+    )
+    way = tuned.trajectory
+    folder.mkdir(parents=True, exist_ok=True)
+    way.to_csv(folder / "trajectory.csv", index=False)
+    report.write_json(folder / "config.json", config(experiment) | {"seeds": seeds})
+    report.write_json(folder / "tuned.json", {"numbers": tuned.numbers})
+    cube = versus.rival(experiment, wrt, tuned, seeds=seeds) if versus_sweep else None
+    versus.picture(tuned, cube).savefig(folder / "trajectory.png", dpi=120)
+    best = way[objective].where(way["unstable"] == "").min()
+    print(f"{objective} {way[objective][0]:.4g} -> {best:.4g} in {len(way)} updates")
+    print(" ".join(f"--set {n}={float(v):g}" for n, v in tuned.numbers.items()))
+    if wild := int((way["unstable"] != "").sum()):
+        print(f"{wild} points had an unstable horizon: see trajectory.csv")
+    if cube is not None:
+        print(f"random sweep of the same cost: {cube.best(objective)['mean']:.4g}")
+    print(f"results in {folder}")
 
 
 def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
@@ -160,6 +279,8 @@ def main(args: list[str] | None = None) -> None:
     app = tyro.extras.SubcommandApp()
     app.command(run)
     app.command(compare)
+    app.command(sweep)
+    app.command(tune)
     app.command(name="list")(list_components)
     app.command(data)
     try:
@@ -211,12 +332,6 @@ def _target(target: float | None, experiment: Experiment) -> float:
     if not 0 < target <= 1:
         raise ValueError(f"target must lie in (0, 1]: got {target}")
     return target
-
-
-def _use_devices(backend: str) -> None:
-    """One CPU device per core where clients are to be split over devices."""
-    if backend.startswith("sharded"):
-        jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
 def _interrupted(result: Result) -> bool:

@@ -24,6 +24,7 @@ from fedjax_mos.hyperparameters import check_hp, per_round, spec
 from fedjax_mos.layout import backend_of, backend_parts
 from fedjax_mos.local import epochs, with_replacement
 from fedjax_mos.losses import classification, cross_entropy, mean_cross_entropy
+from fedjax_mos.machine import keep_programs
 from fedjax_mos.population import population
 from fedjax_mos.round import simulation
 from fedjax_mos.run import run
@@ -148,8 +149,13 @@ class Experiment(Setting):
         """Kind -> options of every component, defaults and `options` together."""
         return options.place(self.options, self.components())
 
-    def build(self) -> Problem:
-        """Load the data and put the simulation together; nothing is compiled yet."""
+    def build(self, *, lanes: bool = False) -> Problem:
+        """Load the data and put the simulation together; nothing is compiled yet.
+
+        `lanes` says that many simulations will run as one program, which may want
+        another layout.
+        """
+        keep_programs()
         chosen, named = self.chosen(), self.components()
         dataset, data, stores = population(
             self.dataset,
@@ -234,7 +240,7 @@ class Experiment(Setting):
                 schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
                 if _switched_on(chosen["schedule"])
                 else per_round,
-                backend=backend_of(self.backend, shapes),
+                backend=backend_of(self.backend, shapes, cohort, lanes),
             )
 
         sim = simulate(adapted.sampler if adapted else self._pooled(choose))
@@ -303,7 +309,9 @@ class Experiment(Setting):
 
         The history has one row per round (and seed).
         """
-        problem = self.build()
+        problem = self.build(lanes=seeds is not None)
+        if progress and self.backend == "auto":
+            print(f"layout: {problem.sim.backend.name}", file=sys.stderr)
         if seeds is None:
             state, key = problem.start(jax.random.key(self.seed))
         elif seeds < 1:

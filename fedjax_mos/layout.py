@@ -1,41 +1,65 @@
-"""Backends by name."""
-
-from collections.abc import Callable
+"""Backends by name, and the choice among them."""
 
 import jax
 
 from fedjax_mos import backends
 from fedjax_mos.types import Backend, Params
 
+# Rules of `auto` on CPU, from benchmarks/NOTES.md.
+_CACHE = 2 * 2**20  # bytes of client models worked on at a time, about a core's share
+_TINY = 100_000  # numbers in a cohort's models below which one device is faster
 
-def backend_of(name: str, params: Params) -> Backend:
-    """The backend called `name`; auto decides by platform and kind of model."""
+
+def backend_of(
+    name: str, params: Params, cohort: int = 1, lanes: bool = False
+) -> Backend:
+    """The backend called `name`; auto decides by platform, model and cohort."""
     kind, slots = backend_parts(name)
     if kind == "auto":
-        # Measured (benchmarks/NOTES.md): on CPU the patches of a convolution fit the
-        # cache for one client at a time; dense models gain from larger products.
-        convolutional = any(leaf.ndim == 4 for leaf in jax.tree.leaves(params))
-        on_cpu = jax.default_backend() == "cpu"
-        kind = "chunked" if convolutional and on_cpu else "vmapped"
-    chunked = backends.chunked(slots or 1)
-    made: dict[str, Callable[[], Backend]] = {
-        "vmapped": backends.vmapped,
-        "chunked": lambda: chunked,
-        "sharded": lambda: backends.sharded(inner=chunked),
-        "debug": backends.debug,
-    }
-    return made[kind]()
+        kind, slots = chosen(params, cohort, lanes)
+    inner = backends.vmapped() if slots is None else backends.chunked(slots)
+    if kind == "sharded":
+        return backends.sharded(inner=inner)
+    if kind == "spread":
+        return backends.spread(inner=inner)
+    return backends.debug() if kind == "debug" else inner
+
+
+def chosen(params: Params, cohort: int, lanes: bool) -> tuple[str, int | None]:
+    """What auto means: kind and slots (None: all at once).
+
+    On an accelerator everything at once. On CPU convolutional clients go one at a time,
+    because the patches of one just fit the cache; others as many at a time as fit. With
+    several devices, lanes are split over them, else clients (unless they are tiny).
+    """
+    leaves = jax.tree.leaves(params)
+    size = sum(leaf.size for leaf in leaves)
+    if jax.default_backend() != "cpu":
+        return "vmapped", None
+    devices = jax.device_count()
+    bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    slots = max(_CACHE // bytes_each, 1)
+    if any(leaf.ndim == 4 for leaf in leaves):
+        slots = 1
+    kind = "vmapped" if slots >= cohort else "chunked"
+    if devices > 1 and lanes:
+        kind = "spread"
+    elif devices > 1 and cohort > 1 and size * cohort >= _TINY:
+        kind, cohort = "sharded", -(-cohort // devices)
+    return kind, None if slots >= cohort else slots
 
 
 def backend_parts(name: str) -> tuple[str, int | None]:
     """Kind and slots of a name such as chunked:4, or a ValueError."""
     kind, colon, slots = name.partition(":")
-    sized = kind in ("chunked", "sharded")
-    if kind not in ("auto", "vmapped", "chunked", "sharded", "debug") or (
+    sized = kind in ("chunked", "sharded", "spread")
+    if kind not in ("auto", "vmapped", "chunked", "sharded", "spread", "debug") or (
         colon and not (sized and slots.isdigit() and int(slots) > 0)
     ):
         raise ValueError(
-            "backend must be auto, vmapped, chunked:SLOTS, sharded:SLOTS or debug: "
-            f"got {name!r}"
+            "backend must be auto, vmapped, chunked:SLOTS, sharded[:SLOTS], "
+            f"spread[:SLOTS] or debug: got {name!r}"
         )
+    if kind == "chunked" and not colon:
+        return kind, 1
     return kind, int(slots) if colon else None

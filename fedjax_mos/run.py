@@ -3,9 +3,10 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -103,12 +104,8 @@ def run(
     history = _History(lanes, first)
     bar = tqdm(total=rounds, unit="round", disable=not progress)
     with bar, patience() as interrupted:
-        blocks = (
-            _blocks(rounds, every)
-            if adaptation is None
-            else adapting.blocks(adaptation, first, rounds, every)
-        )
-        for length, interval in blocks:
+        stops = adapting.stops(adaptation, first, rounds)
+        for length, interval in _blocks(rounds, every, stops):
             now, measure = sim, evaluate if interval else None
             if adaptation is not None:
                 at = first + history.rounds
@@ -199,17 +196,28 @@ def _block(
         return _advance(sim, evaluate, *args)
 
 
-def _blocks(rounds: int, every: int) -> list[tuple[int, int]]:
+def _blocks(
+    rounds: int, every: int, stops: Sequence[int] = ()
+) -> list[tuple[int, int]]:
     """(rounds, evaluation interval) of each visit to the device.
 
     At most ten rounds a visit (or one interval), all visits equal so that one program
-    serves them; a remainder of rounds is a visit of its own.
+    serves them; what does not fit is a visit of its own. A visit also ends at `stops`,
+    where the host has work; one that ends without an evaluation has interval 0.
     """
-    evaluations, remainder = divmod(rounds, every)
-    most = max(10 // every, 1)
-    per_visit = max(d for d in range(1, most + 1) if evaluations % d == 0)
-    visits = [(per_visit * every, every)] * (evaluations // per_visit)
-    return visits + ([(remainder, remainder)] if remainder else [])
+    out = []
+    for start, stop in pairwise([0, *stops, rounds]):
+        head = min(-start % every, stop - start)
+        whole, tail = divmod(stop - start - head, every)
+        most = max(10 // every, 1)
+        per_visit = max(d for d in range(1, most + 1) if whole % d == 0)
+        if head:
+            met = (start + head) % every == 0 or start + head == rounds
+            out.append((head, head if met else 0))
+        out += [(per_visit * every, every)] * (whole // per_visit)
+        if tail:
+            out.append((tail, tail if stop == rounds else 0))
+    return out
 
 
 class _History:

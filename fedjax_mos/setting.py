@@ -43,7 +43,7 @@ class Setting:
     augment: bool = False
     """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
     backend: str = "auto"
-    """vmapped, chunked:SLOTS, sharded:SLOTS, debug, or auto."""
+    """auto, vmapped, chunked:SLOTS, sharded[:SLOTS], spread[:SLOTS] or debug."""
     eval_every: int = 1
     """Rounds between evaluations."""
     data_seed: int = 0

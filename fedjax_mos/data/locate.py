@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fedjax_mos.machine import cache_folder
+
 SYSTEM = Path("/usr/share/datasets")  # where Debian's data set packages install
 
 
@@ -18,8 +20,7 @@ class Layout(NamedTuple):
 
 def cache() -> Path:
     """The folder into which `fedjax-mos data get` puts data sets."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "fedjax_mos" / "data"
+    return cache_folder() / "data"
 
 
 def roots(data_dir: str | Path | None = None) -> list[Path]:

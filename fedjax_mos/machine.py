@@ -1,0 +1,58 @@
+"""What the machine lends: all its cores, and programs compiled before."""
+
+import os
+import sys
+from pathlib import Path
+
+import jax
+
+# Each device is one core: its matrix products need no helpers, and would only fight
+# with those of the other devices (benchmarks/NOTES.md).
+_ONE_THREAD_EACH = "--xla_cpu_multi_thread_eigen=false"
+
+
+def use_all_cores() -> int:
+    """Make every core a device of its own; returns how many devices there are.
+
+    Call it before anything else starts JAX; later it changes nothing and says so.
+    `backend="auto"` then splits clients and simulations over the cores. Where there is
+    an accelerator it does no harm.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    try:
+        jax.config.update("jax_num_cpu_devices", _cores())
+    except RuntimeError:
+        if jax.default_backend() == "cpu" and jax.device_count() < _cores():
+            print(
+                "use_all_cores: JAX has already started with "
+                f"{jax.device_count()} device(s) and stays so; call it first",
+                file=sys.stderr,
+            )
+    else:
+        if "xla_cpu_multi_thread_eigen" not in flags:
+            os.environ["XLA_FLAGS"] = f"{flags} {_ONE_THREAD_EACH}".strip()
+    return jax.device_count()
+
+
+def keep_programs() -> None:
+    """Let JAX keep compiled programs on disk, unless it was told where or not to.
+
+    `JAX_ENABLE_COMPILATION_CACHE=0` switches it off, `JAX_COMPILATION_CACHE_DIR` moves
+    it from the user's cache folder.
+    """
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        folder = cache_folder() / "programs"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+
+
+def cache_folder() -> Path:
+    """Where things that can be made again are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "fedjax_mos"
+
+
+def _cores() -> int:
+    """Those this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
