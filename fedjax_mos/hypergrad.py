@@ -145,7 +145,10 @@ def differentiator(
     compiled = {"forward": jax.jit(forward), "reverse": jax.jit(reverse)}
 
     def at(numbers: PyTree) -> Hypergradient:
-        numbers = jax.tree.map(jnp.asarray, numbers)
+        # One dtype, strongly typed: a Python float would compile once more.
+        numbers = jax.tree.map(
+            lambda v: jnp.asarray(v, jnp.result_type(float)), numbers
+        )
         count = sum(leaf.size for leaf in jax.tree.leaves(numbers))
         chosen = mode if mode != "auto" else "forward" if count <= FEW else "reverse"
         out = jax.device_get(compiled[chosen](numbers, *arguments))
