@@ -7,12 +7,13 @@ half take part, 3 local epochs, batch 32, top-k of 1/8 and 1/128, IID and non-II
 shards per client). What it leaves open is FedCAMS's: MLP 784-64-10 with dropout 0.5,
 b1 = 0.9, b2 = 0.99, eps = 1e-3.
 
-Step sizes come from `--part tune`, four configurations for FedAvg and four for FedAMS,
-20 rounds each, the least training loss summed over both partitions; the recipes take
-those of FedAMS. Thresholds come from `--part scan`, which says at which kappa a rule
-fires at all. Every run leaves its history in --out and is skipped when it is there, so
-the command can be stopped and repeated. The report goes to
-benchmarks/results/bits_study.{csv,md,png}.
+Step sizes come from `--part tune`: four values of FedAvg's, then four of FedAMS's
+server behind the same local one, 20 rounds each; the least training loss summed over
+both partitions wins, and the recipes take those of FedAMS. `--part scan` says at which
+kappa a rule fires at all; a run takes the least that fires for a tenth of the messages
+of its scan (the largest if none does). Every run leaves its history in
+--out and is skipped when it is there, so the command can be stopped and repeated. The
+report goes to benchmarks/results/bits_study.{csv,md,png}.
 """
 
 import dataclasses
@@ -29,30 +30,29 @@ import fedjax_mos as fm
 RESULTS = Path(__file__).parent / "results" / "bits_study"
 TARGET, EVERY = 0.8, 5
 PARTITIONS, FRACTIONS = ("iid", "shards"), (1 / 8, 1 / 128)
-FEDAVG, AMS = {"lr": 0.1}, {"lr": 0.1, "server_lr": 0.03}  # the winners of `tune`
-DENSE = {
-    "fedavg": FEDAVG,
-    "fedams": AMS,
-    "fednlaa": AMS | {"uplink.kappa": 0.5},
-    "fedaa": AMS | {"uplink.kappa": 0.5},
-}
-UP, DOWN = {"uplink.kappa": 1.5}, {"downlink.kappa": 0.002}
-COMPRESSED = {
-    "fedcams": AMS,
-    "fednlaca": AMS | UP,
-    "fedaca": AMS | UP,
-    "fedbnlaca": AMS | UP | DOWN,
-    "fedbaca": AMS | UP | DOWN,
-}
+FEDAVG, AMS = {"lr": 0.1}, {"lr": 0.1, "server_lr": 0.3}  # the winners of `tune`
+DENSE = {"fedavg": FEDAVG, "fedams": AMS, "fednlaa": AMS, "fedaa": AMS}
+COMPRESSED = dict.fromkeys(
+    ("fedcams", "fednlaca", "fedaca", "fedbnlaca", "fedbaca"), AMS
+)
 TWO_WAY = ("fedbnlaca", "fedbaca")
-# Name -> algorithm, the option that is varied, its values.
+# Rule -> the method it is scanned with, its option, the values.
 SCAN = {
-    "NLA": ("fednlaa", "uplink.kappa", (0.05, 0.2, 0.5, 0.8, 1.0, 1.2)),
-    "AA": ("fedaa", "uplink.kappa", (0.05, 0.2, 0.5, 0.8, 1.0, 1.2)),
-    "NLA, top-k": ("fednlaca", "uplink.kappa", (0.5, 1.0, 1.2, 1.5, 2.0)),
-    "AA, top-k": ("fedaca", "uplink.kappa", (0.5, 1.0, 1.2, 1.5, 2.0)),
-    "NLA down, top-k": ("fedbnlaca", "downlink.kappa", (5e-4, 2e-3, 8e-3, 0.03, 0.1)),
+    "NLA": ("fednlaa", "uplink.kappa", (0.2, 0.5, 0.8, 1.0)),
+    "AA": ("fedaa", "uplink.kappa", (0.2, 0.5, 0.8, 1.0)),
+    "NLA, top-k": ("fednlaca", "uplink.kappa", (1.0, 1.2, 1.5, 2.0)),
+    "AA, top-k": ("fedaca", "uplink.kappa", (1.0, 1.2, 1.5, 2.0)),
+    "NLA down, top-k": ("fedbnlaca", "downlink.kappa", (5e-4, 2e-3, 8e-3, 0.03)),
 }
+RULES = {
+    "fednlaa": ("NLA",),
+    "fedaa": ("AA",),
+    "fednlaca": ("NLA, top-k",),
+    "fedaca": ("AA, top-k",),
+    "fedbnlaca": ("NLA, top-k", "NLA down, top-k"),
+    "fedbaca": ("AA, top-k",),
+}
+OFTEN = 0.1
 # The paper's ordering: (of the first, less of what, than of the second).
 CLAIMS = (
     ("fednlaa", "bits", "fedams"),
@@ -128,9 +128,7 @@ class Study:
     def tune(self) -> str:
         grids = {
             "fedavg": [{"lr": lr} for lr in (0.03, 0.1, 0.2, 0.4)],
-            "fedams": [
-                {"lr": lr, "server_lr": g} for lr in (0.03, 0.1) for g in (0.01, 0.03)
-            ],
+            "fedams": [{"lr": 0.1, "server_lr": g} for g in (0.03, 0.1, 0.3, 1.0)],
         }
         rows = [
             {
@@ -148,27 +146,57 @@ class Study:
         ]
         return as_markdown(rows)
 
+    def rates(
+        self, rule: str, partition: str, fraction: float | None
+    ) -> dict[float, float]:
+        """kappa -> share of the messages for which the rule fires."""
+        method, option, kappas = SCAN[rule]
+        column = "local_fired_" + option.split("link")[0]
+        numbers = (DENSE | COMPRESSED)[method] | sent(method, fraction)
+        if method in TWO_WAY:  # the other rule of the pair as it will be
+            numbers |= {
+                "uplink.kappa": self.kappa(RULES[method][0], partition, fraction)
+            }
+        return {
+            kappa: self.history(
+                "scan", method, partition, self.short, **numbers | {option: kappa}
+            )[column].mean()
+            for kappa in kappas
+        }
+
+    def kappa(self, rule: str, partition: str, fraction: float | None) -> float:
+        """The least value at which the rule fires often, or the largest."""
+        found = self.rates(rule, partition, fraction)
+        return next((k for k, rate in found.items() if rate >= OFTEN), max(found))
+
     def scan(self) -> str:
-        rows = []
-        for (name, (method, option, kappas)), partition in itertools.product(
-            SCAN.items(), PARTITIONS
-        ):
-            column = "local_fired_" + option.split("link")[0]
-            for fraction in FRACTIONS if method in COMPRESSED else (None,):
-                numbers = (DENSE | COMPRESSED)[method] | sent(method, fraction)
-                row = {"rule": name, "partition": partition, "top-k": share(fraction)}
-                for kappa in kappas:
-                    history = self.history(
-                        "scan",
-                        method,
-                        partition,
-                        self.short,
-                        **numbers | {option: kappa},
-                    )
-                    row |= {f"{kappa:g}": f"{100 * history[column].mean():.1f} %"}
-                rows.append(row)
-        blocks = [as_markdown([r for r in rows if r["rule"] == name]) for name in SCAN]
+        blocks = []
+        for rule, (method, _, _) in SCAN.items():
+            fractions = FRACTIONS if method in COMPRESSED else (None,)
+            rows = [
+                {"rule": rule, "partition": partition, "top-k": share(fraction)}
+                | {
+                    f"{kappa:g}": f"{100 * rate:.1f} %"
+                    for kappa, rate in self.rates(rule, partition, fraction).items()
+                }
+                for partition in PARTITIONS
+                for fraction in fractions
+            ]
+            blocks.append(as_markdown(rows))
         return "\n".join(blocks)
+
+    def numbers(
+        self, method: str, partition: str, fraction: float | None
+    ) -> dict[str, float]:
+        """All options of a run."""
+        return (
+            (DENSE | COMPRESSED)[method]
+            | sent(method, fraction)
+            | {
+                SCAN[rule][1]: self.kappa(rule, partition, fraction)
+                for rule in RULES.get(method, ())
+            }
+        )
 
     def runs(self) -> pd.DataFrame:
         """All evaluated rounds of all runs."""
@@ -177,13 +205,17 @@ class Study:
         ]
         found = []
         for partition, (method, fraction) in itertools.product(PARTITIONS, cells):
-            numbers = (DENSE | COMPRESSED)[method] | sent(method, fraction)
+            numbers = self.numbers(method, partition, fraction)
             history = self.history("run", method, partition, self.rounds, **numbers)
             for way in ("up", "down"):
                 fired = history.get(f"local_fired_{way}")
-                history[f"fired_{way}"] = None if fired is None else fired.mean()
+                history[f"fired_{way}"] = (
+                    float("nan") if fired is None else fired.mean()
+                )
             history = history.dropna(subset=["test_accuracy"])
             ids = {"partition": partition, "method": method, "topk": share(fraction)}
+            for way in ("up", "down"):
+                ids[f"kappa_{way}"] = numbers.get(f"{way}link.kappa", float("nan"))
             found.append(history.assign(**ids))
         table = pd.concat(found)
         table["bits"] = table["bits_up"] + table["bits_down"]
@@ -195,8 +227,8 @@ class Study:
             "bits_down",
             "bits",
         ]
-        fired = ["fired_up", "fired_down"]
-        return table[["partition", "method", "topk", *columns, *fired]].round(5)
+        rules = ["kappa_up", "kappa_down", "fired_up", "fired_down"]
+        return table[["partition", "method", "topk", *columns, *rules]].round(5)
 
 
 def sent(method: str, fraction: float | None) -> dict[str, float]:
@@ -220,9 +252,11 @@ def to_target(table: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             dict(zip(("partition", "method", "top-k"), ids, strict=True))
             | {
-                "round": first.get("round"),
+                "round": first.get("round", float("nan")),
                 "Mbit up": first.get("bits_up", float("nan")) / 1e6,
                 "bits": first.get("bits", float("nan")) / 1e6,
+                "kappa": run["kappa_up"].iloc[-1],
+                "kappa down": run["kappa_down"].iloc[-1],
                 "final": 100 * run["test_accuracy"].iloc[-1],
                 "fired up": 100 * run["fired_up"].iloc[-1],
                 "fired down": 100 * run["fired_down"].iloc[-1],
