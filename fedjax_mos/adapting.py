@@ -12,29 +12,18 @@ import jax.numpy as jnp
 from fedjax_mos.types import Adaptation, FederatedData, RoundState, Simulation
 
 
-def blocks(
-    adaptation: Adaptation, first: int, rounds: int, every: int
-) -> list[tuple[int, int]]:
-    """(rounds, evaluation interval) of each visit to the device.
+def stops(adaptation: Adaptation | None, first: int, rounds: int) -> list[int]:
+    """After how many of `rounds` rounds from round `first` on the host has work.
 
-    A visit ends with an evaluation or where the host has work; one without an
-    evaluation has interval 0.
-
-    >>> blocks(Adaptation(revise=None, every=2), first=1, rounds=6, every=4)
-    [(1, 0), (2, 0), (1, 1), (1, 0), (1, 1)]
+    >>> stops(Adaptation(revise=None, every=2), first=1, rounds=6)
+    [1, 3, 5]
     """
-    ends = [
-        t
-        for t in range(1, rounds + 1)
-        if t == rounds
-        or t % every == 0
-        or due(adaptation, first + t)
-        or first + t == adaptation.warm_up
-    ]
-    lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    if adaptation is None:
+        return []
     return [
-        (length, length if end % every == 0 or end == rounds else 0)
-        for length, end in zip(lengths, ends, strict=True)
+        t
+        for t in range(1, rounds)
+        if due(adaptation, first + t) or first + t == adaptation.warm_up
     ]
 
 
