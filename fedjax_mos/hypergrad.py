@@ -2,10 +2,8 @@
 
     F(h) = mean over seeds of objective(x_T(h)),   x_{t+1} = round(x_t, h)
 
-Reverse mode costs a few runs however many numbers there are. Rounds go in about sqrt(T)
-segments of about sqrt(T) rounds; only the states at their borders are kept, the rest is
-computed again, so memory is O(sqrt(T)) states. Forward mode carries one tangent per
-number along and keeps nothing.
+Reverse mode costs a few runs however many numbers there are, and memory for O(sqrt(T))
+states (`travel`). Forward mode carries one tangent per number along and keeps nothing.
 
 What is chosen rather than computed has derivative zero: who is sampled, which entries
 rank among the largest (`fraction`), whether a rule fires (`kappa`). A compressor's own
@@ -15,7 +13,6 @@ identity.
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -26,14 +23,13 @@ from jax.flatten_util import ravel_pytree
 
 from fedjax_mos.experiment import Experiment, Problem
 from fedjax_mos.numbers import Wrt, with_numbers
-from fedjax_mos.run import rollout
+from fedjax_mos.travel import borders, travel
 from fedjax_mos.types import (
     FederatedData,
     Key,
     Params,
     PyTree,
     RoundState,
-    Simulation,
 )
 
 Mode = Literal["auto", "forward", "reverse"]
@@ -166,40 +162,6 @@ def runs(mode: str, numbers: PyTree) -> int:
     """
     count = sum(np.size(leaf) for leaf in jax.tree.leaves(numbers))
     return 2 + count if mode == "forward" else REVERSE
-
-
-def travel(
-    sim: Simulation, data: FederatedData, state: RoundState, key: Key, rounds: int
-) -> tuple[RoundState, Params]:
-    """`rounds` rounds whose gradient needs O(sqrt(rounds)) states of memory.
-
-    Returns the last state and the server's parameters at the `borders`.
-    """
-
-    def advance(length: int, state: RoundState, _: None) -> tuple[RoundState, Params]:
-        after = rollout(sim, data, state, key, length, remat=True)[0]
-        return after, after.server.params
-
-    length = segment_length(rounds)
-    segment = jax.checkpoint(partial(advance, length), prevent_cse=False)
-    state, path = jax.lax.scan(segment, state, None, length=rounds // length)
-    if rest := rounds % length:
-        state, last = advance(rest, state, None)
-        path = jax.tree.map(lambda p, leaf: jnp.append(p, leaf[None], 0), path, last)
-    return state, path
-
-
-def segment_length(rounds: int) -> int:
-    """About sqrt(rounds); a divisor if there is one near, for a shorter program."""
-    root = math.isqrt(rounds)
-    near = range(max(root // 2, 1), 2 * root + 1)
-    return min(near, key=lambda length: (rounds % length, abs(length - root)))
-
-
-def borders(rounds: int) -> np.ndarray:
-    """The rounds at which `travel` reports."""
-    length = segment_length(rounds)
-    return np.minimum(np.arange(length, rounds + length, length), rounds)
 
 
 def _nudged(state: RoundState, nudge: jax.Array, key: Key) -> RoundState:

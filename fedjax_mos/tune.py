@@ -113,7 +113,7 @@ def tune(
 
 
 def usual(step_size: float) -> optax.GradientTransformation:
-    """Adam on gradients of norm at most one, so that it soon forgets a steep place."""
+    """Adam on gradients of norm at most one: no steep place dwarfs what comes later."""
     if not step_size > 0:
         raise ValueError(f"step_size must be positive: got {step_size}")
     return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(step_size))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.hypergrad import borders, differentiator, travel
+from fedjax_mos.hypergrad import differentiator
 from fedjax_mos.numbers import with_numbers
+from fedjax_mos.travel import borders, segment_length, travel
 from tests import float64, problem
 from tests.contracts import harness
 from tests.contracts.test_hypergrad import made
@@ -109,14 +110,25 @@ def temporary(rounds):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 7, 20, 53])
-def test_travel_is_a_rollout(rounds):
+@pytest.mark.parametrize("rounds", [1, 2, 7, 16, 20, 53, 200])
+def test_segments_are_about_the_root(rounds):
+    """A horizon without a divisor near its root that is one long segment."""
+    length = segment_length(rounds)
+    assert rounds**0.5 / 2 - 1 <= length <= 2 * rounds**0.5
+    assert (
+        len(borders(rounds)) == -(-rounds // length) and borders(rounds)[-1] == rounds
+    )
+
+
+def test_travel_is_a_rollout():
     """Rounds that are lost, or done twice, at the borders of segments."""
     sim, data, key = harness.simulate("fedavg"), problem.data(), jax.random.key(0)
-    state, path = jax.eval_shape(
-        lambda s: travel(sim, data, s, key, rounds), harness.start(sim)
-    )
-    assert len(borders(rounds)) == path["w"].shape[0] and borders(rounds)[-1] == rounds
+    rounds, state = 17, harness.start(sim)  # a prime: the last segment is short
+    end, path = jax.jit(lambda s: travel(sim, data, s, key, rounds))(state)
+    same, _ = jax.jit(lambda s: fm.rollout(sim, data, s, key, rounds))(state)
+    assert int(end.round) == rounds and len(path["w"]) == len(borders(rounds)) == 5
+    np.testing.assert_allclose(end.server.params["w"], same.server.params["w"], 1e-5)
+    np.testing.assert_array_equal(path["w"][-1], end.server.params["w"])
 
 
 @pytest.mark.parametrize(
