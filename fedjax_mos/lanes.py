@@ -12,7 +12,6 @@ from fedjax_mos.grid import Configuration
 from fedjax_mos.members import FIELDS, member, value_of
 from fedjax_mos.types import Hp, PyTree, Simulation
 
-BUDGET = 2**28  # bytes that the lanes of a piece may take by the estimate of `fitting`
 # Their numbers decide data and shapes; those of all other components are leaves.
 _STATIC = ("partition", "model", "dataset")
 
@@ -80,6 +79,15 @@ def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
     return out
 
 
+def budget() -> int:
+    """Bytes that the lanes of a piece may take, by the estimate of `fitting`.
+
+    On CPU wide lanes gain nothing and take longer to compile (benchmarks/NOTES.md):
+    4 MiB per device, about a core's cache. On an accelerator 1 GiB.
+    """
+    return 2**22 * jax.device_count() if jax.default_backend() == "cpu" else 2**30
+
+
 def fitting(experiment: Experiment) -> int:
     """How many lanes fit the budget, by the sizes of state and parameters.
 
@@ -89,7 +97,7 @@ def fitting(experiment: Experiment) -> int:
     problem = experiment.build(lanes=True)
     state, _ = jax.eval_shape(problem.start, jax.random.key(0))
     work = 4 * experiment.cohort * _bytes(state.server.params)
-    return max(1, BUDGET // (2 * _bytes(state) + work))
+    return max(1, budget() // (2 * _bytes(state) + work))
 
 
 def numbers(experiment: Experiment, sim: Simulation) -> Hp:

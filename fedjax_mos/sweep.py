@@ -42,8 +42,8 @@ def sweep(
 
     Configurations that differ in float numbers and seeds only are lanes of one
     compiled program; other choices make one program each. Lanes run `width` at a time;
-    by default as many as fit 256 MiB by a rough count of their states and of their
-    clients' work (`lanes.fitting`).
+    by default as many as fit 4 MiB per CPU device, or 1 GiB of an accelerator, by a
+    rough count of their states and of their clients' work (`lanes.fitting`).
 
     Configurations see the same seeds, so that they differ by their numbers and not by
     luck, unless they are `independent`. Each lane is the run of the experiment with its

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import grid, lanes, members
+from fedjax_mos import cli, grid, lanes, members
 
 module = importlib.import_module("fedjax_mos.sweep")  # `fm.sweep` is the function
 runner = importlib.import_module("fedjax_mos.run")
@@ -137,7 +137,8 @@ def test_width_follows_the_state(monkeypatch):
     large = dataclasses.replace(TINY, model="mlp", options={"hidden": (600,)})
     assert lanes.fitting(TINY) > 4 * lanes.fitting(large) > 4
     every = lanes.lanes(TINY, [{}], 9, False)
-    monkeypatch.setattr(lanes, "BUDGET", lanes.BUDGET * 4 / lanes.fitting(TINY))
+    room = lanes.budget() * 4 // lanes.fitting(TINY)
+    monkeypatch.setattr(lanes, "budget", lambda: room)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     assert [len(p.lanes) for p in lanes.pieces(every, None)] == [3, 3, 3]
     monkeypatch.setattr(jax, "device_count", lambda: 2)
@@ -330,3 +331,39 @@ def test_text_becomes_a_field():
     one = members.member(TINY, fields)
     assert (one.cohort, one.steps, one.augment, one.partition) == (3, None, True, "iid")
     assert members.member(TINY, {"model": "none"}).model is None
+
+
+# ---- the command line ----------------------------------------------------------------
+
+
+def test_values_on_the_command_line():
+    """A grammar that takes a folder or a layout for a range."""
+    words = ["lr=0.1,1", "backend=chunked:2,vmapped", "storm=uniform:0:1"]
+    assert grid.parse_over(words) == {
+        "lr": ["0.1", "1"],
+        "backend": ["chunked:2", "vmapped"],
+        "storm": fm.Range(0.0, 1.0),
+    }
+    for bad in ("lr", "lr=log:1", "lr=log:a:b", "lr=uniform:1:2:3"):
+        with pytest.raises(ValueError, match="--over"):
+            grid.parse_over([bad])
+
+
+@pytest.mark.usefixtures("built")
+def test_command(tmp_path, capsys, monkeypatch):
+    """The command loses an option, a file or its place after an interrupt."""
+    monkeypatch.setattr(cli, "use_all_cores", lambda: None)
+    words = "sweep --algorithm fedavg --sampler ucs --clients 6 --cohort 2 --rounds 2"
+    words += " --steps 1 --batch-size 4 --model logistic --set server_lr=1.0 --seeds 3"
+    words += " --point lr=0.1,clip=none --over server_lr=0.5,1,2 --target 0.05"
+    for _ in range(2):  # the second time nothing is left to do
+        cli.main([*words.split(), "--out", str(tmp_path)])
+    assert f"results in {tmp_path}" in capsys.readouterr().out.splitlines()[-1]
+    cube = fm.Cube.read(tmp_path)
+    assert cube.axes == ("lr", "clip", "server_lr") and cube.complete
+    assert sorted(cube.cells()["server_lr"]) == [0.5, 1, 2]
+    assert (tmp_path / "cells.csv").exists() and (tmp_path / "heat_map.png").exists()
+    for bad in ("lrr=1", "seeds=2"):
+        with pytest.raises(SystemExit) as end:
+            cli.main([*words.split(), "--over", bad, "--out", str(tmp_path)])
+        assert end.value.code == 2 and "no option" in capsys.readouterr().err
