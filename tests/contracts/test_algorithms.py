@@ -57,14 +57,15 @@ def test_a_step_is_the_same_without_jit(name):
 
 
 def layouts():
-    """Every algorithm in chunks of ragged clients, one of each kind over devices."""
+    """One algorithm of each kind with ragged clients in chunks and over devices."""
     for name in ALGORITHMS:
         for plan in PLANS:
             for backend in BACKENDS:
-                often = plan == "epochs" and (
-                    backend == "chunked"
-                    or (backend == "sharded one by one" and name in KINDS)
+                common = plan == "epochs" and backend in (
+                    "chunked",
+                    "sharded one by one",
                 )
+                often = common and name in KINDS
                 if backend != "vmapped":
                     marks = () if often else (pytest.mark.slow,)
                     yield pytest.param(name, plan, backend, marks=marks)
