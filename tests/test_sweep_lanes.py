@@ -19,8 +19,9 @@ SINGLE = fm.Experiment(
 )
 # Method -> a second number to sweep. State: none, the server's, the clients', the
 # channels', the sampler's.
-OFTEN = {"fedavg": "server_lr", "scaffold": "server_lr"}
+OFTEN = {"scaffold": "server_lr"}
 ALGORITHMS = OFTEN | {
+    "fedavg": "server_lr",
     "fedmos": "storm",
     "fedadam": "b2",
     "feddyn": "dyn",
