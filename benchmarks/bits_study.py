@@ -376,4 +376,5 @@ def main(study: Study) -> None:
 
 
 if __name__ == "__main__":
+    fm.use_all_cores()
     main(tyro.cli(Study, description=__doc__))
