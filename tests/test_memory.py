@@ -27,7 +27,7 @@ def _optimised():
     jax.config.update("jax_disable_most_optimizations", True)
 
 
-def temporaries(method, clients=20, cohort=4, steps=2):
+def temporaries(method, clients=20, cohort=4, steps=4):
     """Bytes beside arguments and results of one round."""
     net = models.mlp(hidden=(WIDTH,))
 
@@ -55,5 +55,5 @@ def test_a_round_needs_no_more_than_its_chunk(method):
     base = temporaries(method)
     bound = CHUNK * (TREES[method] * MODEL + ACTIVATIONS) + 3 * MODEL
     assert MODEL < base <= bound
-    for more in ({"cohort": 8}, {"steps": 4}, {"clients": 40}):
+    for more in ({"cohort": 8}, {"steps": 8}, {"clients": 40}):
         assert temporaries(method, **more) <= 1.05 * base, more

@@ -1,0 +1,109 @@
+"""Which layout is chosen, lanes over devices, and what the machine lends."""
+
+import os
+import subprocess
+import sys
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos import layout
+from tests import problem
+
+AVERAGE = fm.spec(fm.fedavg, lr=0.1, server_lr=1.0)
+WORK = fm.local_work(fm.cross_entropy(problem.softmax_net), fm.with_replacement(2, 3))
+LANES = {
+    "vmapped": fm.vmapped(),
+    "chunked": fm.chunked(2),
+    "spread": fm.spread(),
+    "spread chunks": fm.spread(inner=fm.chunked(2)),
+}
+
+
+def weights(*shapes):
+    return [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+
+
+SMALL = weights((64, 64), (64, 10))
+LARGE = weights((784, 200), (200, 10))
+IMAGES = weights((5, 5, 1, 32), (1024, 512))
+
+
+@pytest.mark.parametrize(
+    ("devices", "params", "cohort", "lanes", "expected"),
+    [
+        (1, SMALL, 10, False, ("vmapped", None)),
+        (1, LARGE, 50, False, ("chunked", 3)),
+        (1, IMAGES, 25, False, ("chunked", 1)),
+        (2, SMALL, 10, False, ("vmapped", None)),  # too tiny to be split
+        (2, SMALL, 100, False, ("sharded", None)),
+        (2, LARGE, 50, False, ("sharded", 3)),
+        (2, IMAGES, 25, False, ("sharded", 1)),
+        (2, SMALL, 10, True, ("spread", None)),
+        (2, IMAGES, 25, True, ("spread", 1)),
+    ],
+)
+def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
+    """Idle cores, or a working set that leaves the cache."""
+    monkeypatch.setattr(jax, "device_count", lambda: devices)
+    assert layout.chosen(params, cohort, lanes) == expected
+
+
+def test_accelerators_do_everything_at_once(monkeypatch):
+    """Rules for caches of a CPU that make an accelerator wait."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert layout.chosen(IMAGES, 25, False) == ("vmapped", None)
+
+
+def trained(backend, lanes):
+    sim = fm.simulation(AVERAGE, WORK, fm.adaptive(3), backend=backend)
+    data = problem.data()
+    keys = jax.random.split(jax.random.key(0), lanes)
+    start = jax.vmap(lambda k: sim.init(problem.softmax_params(), data, k))
+    return fm.run(sim, data, start(keys), keys, 3, progress=False)
+
+
+@pytest.mark.parametrize("lanes", [4, 3])  # the devices are two
+@pytest.mark.parametrize("backend", LANES)
+def test_lanes_do_not_depend_on_the_layout(backend, lanes):
+    """A simulation that changes with its neighbours, or is dropped."""
+    state, history = trained(LANES[backend], lanes)
+    expected, table = trained(fm.vmapped(), lanes)
+    chex.assert_trees_all_close(state.server, expected.server, rtol=1e-5)
+    assert (history["lane"] == table["lane"]).all()
+    np.testing.assert_allclose(history["local_loss"], table["local_loss"], rtol=1e-5)
+
+
+def test_devices_of_a_cpu_share_the_data():
+    """A copy of the data set for every core."""
+    data = problem.data()
+    placed, _ = fm.sharded().place(data, jnp.zeros(2), False)
+    shards = placed.x.addressable_shards
+    assert len(shards) == 2
+    assert len({shard.data.unsafe_buffer_pointer() for shard in shards}) == 1
+
+
+def python(program):
+    """What a fresh interpreter prints."""
+    env = os.environ | {"JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+def test_all_cores_are_used():
+    """Cores left idle, or a late call that is silently ignored."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    out, _ = python("import fedjax_mos as fm; print(fm.use_all_cores())")
+    assert int(out) == (cores or os.cpu_count())
+    out, said = python(
+        "import jax, fedjax_mos as fm; jax.devices(); print(fm.use_all_cores())"
+    )
+    assert int(out) == 1
+    assert cores == 1 or "already started with 1 device" in said
