@@ -108,6 +108,7 @@ QUICK = ("ucs", "md", "acs")
 OWN = {entry.sampler for entry in catalog.ALGORITHMS.values()}  # of one method only
 PAIRS = [(a, s) for a in DENSE for s in QUICK]
 FURTHER = [(a, "ucs") for a in catalog.ALGORITHMS if a not in DENSE]
+OWN |= {"cacs"}  # tests/samplers/test_clustered.py: its warm-up takes everyone
 FURTHER += [("fedavg", s) for s in catalog.SAMPLERS if s not in {*QUICK, *OWN}]
 
 

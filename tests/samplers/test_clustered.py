@@ -1,5 +1,6 @@
 """Samplers that group clients on the host: bins, orders, warm-up and its price."""
 
+import dataclasses
 from functools import cache, partial
 
 import jax
@@ -340,3 +341,26 @@ def test_experiment_with_cacs():
     sent = np.diff(history["bits_up"], prepend=0) / (32 * numbers)
     assert sent[0] == 100 and 100 < sent[1] <= 110 and sent[2] <= 10
     assert history["test_accuracy"].notna().tolist() == [False, True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["chunked:2", "sharded:1", "debug"])
+@pytest.mark.parametrize("sampler", ["cacs", "clustered"])
+def test_adapted_samplers_on_every_layout(sampler, backend):
+    """The host's sampler state must fit a layout that places its own arrays."""
+    options = {"warm_up": 1} if sampler == "cacs" else {}
+    experiment = fm.Experiment(
+        algorithm="fedavg",
+        sampler=sampler,
+        clients=8,
+        cohort=3,
+        rounds=3,
+        backend="vmapped",
+        options=options,
+    )
+    expected = experiment.run(progress=False)
+    got = dataclasses.replace(experiment, backend=backend).run(progress=False)
+    columns = ["bits_up", "bits_down", "test_loss"]
+    np.testing.assert_allclose(
+        got.history[columns], expected.history[columns], rtol=1e-4
+    )
