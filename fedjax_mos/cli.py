@@ -214,12 +214,14 @@ def tune(
     folder.mkdir(parents=True, exist_ok=True)
     way.to_csv(folder / "trajectory.csv", index=False)
     report.write_json(folder / "config.json", config(experiment) | {"seeds": seeds})
-    report.write_json(folder / "tuned.json", {"numbers": tuned.numbers})
+    numbers = jax.tree.map(lambda leaf: leaf.tolist(), tuned.numbers)
+    report.write_json(folder / "tuned.json", {"numbers": numbers})
     cube = versus.rival(experiment, wrt, tuned, seeds=seeds) if versus_sweep else None
     versus.picture(tuned, cube).savefig(folder / "trajectory.png", dpi=120)
     best = way[objective].where(way["unstable"] == "").min()
     print(f"{objective} {way[objective][0]:.4g} -> {best:.4g} in {len(way)} updates")
-    print(" ".join(f"--set {n}={float(v):g}" for n, v in tuned.numbers.items()))
+    single = {n: v for n, v in numbers.items() if isinstance(v, float)}
+    print(" ".join(f"--set {name}={value:g}" for name, value in single.items()))
     if wild := int((way["unstable"] != "").sum()):
         print(f"{wild} points had an unstable horizon: see trajectory.csv")
     if cube is not None:
