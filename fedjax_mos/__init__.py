@@ -46,14 +46,13 @@ from fedjax_mos.channels import (
     straight_through,
     top_k,
 )
-from fedjax_mos.cube import Cube
 from fedjax_mos.data import Partition, augment, federate, partition
 from fedjax_mos.data.dataset import arrays
 from fedjax_mos.data.sources import load
 from fedjax_mos.evaluate import evaluator, per_client
 from fedjax_mos.experiment import Experiment
-from fedjax_mos.grid import Range
-from fedjax_mos.hypergrad import hypergrad
+from fedjax_mos.gradients.hypergrad import hypergrad
+from fedjax_mos.gradients.tune import tune
 from fedjax_mos.hyperparameters import decaying, spec
 from fedjax_mos.local import (
     epochs,
@@ -82,8 +81,9 @@ from fedjax_mos.samplers import (
     uniform,
     uniform_release,
 )
-from fedjax_mos.sweep import sweep
-from fedjax_mos.tune import tune
+from fedjax_mos.sweeps.cube import Cube
+from fedjax_mos.sweeps.grid import Range
+from fedjax_mos.sweeps.sweep import sweep
 from fedjax_mos.types import Algorithm, Exchange, Spec
 
 __all__ = [

@@ -13,16 +13,17 @@ from typing import Annotated, Any, Literal
 import jax
 import tyro
 
-from fedjax_mos import catalog, options, report, versus
+from fedjax_mos import catalog, options, report
 from fedjax_mos.data import fetch
 from fedjax_mos.experiment import Experiment, Result
-from fedjax_mos.grid import parse_over
-from fedjax_mos.hypergrad import FEDMOS
+from fedjax_mos.gradients import versus
+from fedjax_mos.gradients.hypergrad import FEDMOS
+from fedjax_mos.gradients.tune import STEP_SIZE, usual
+from fedjax_mos.gradients.tune import tune as run_tune
 from fedjax_mos.machine import use_all_cores
 from fedjax_mos.setting import Setting
-from fedjax_mos.sweep import sweep as run_sweep
-from fedjax_mos.tune import STEP_SIZE, usual
-from fedjax_mos.tune import tune as run_tune
+from fedjax_mos.sweeps.grid import parse_over
+from fedjax_mos.sweeps.sweep import sweep as run_sweep
 
 Flat = tyro.conf.arg(name="")
 Settings = Annotated[

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import cli, grid, lanes, members
+from fedjax_mos import cli
+from fedjax_mos.sweeps import grid, lanes, members
+from fedjax_mos.sweeps import sweep as module
 
-module = importlib.import_module("fedjax_mos.sweep")  # `fm.sweep` is the function
 runner = importlib.import_module("fedjax_mos.run")
 TINY = fm.Experiment(
     algorithm="fedavg",

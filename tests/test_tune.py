@@ -1,6 +1,5 @@
 """Tuning by gradient: it descends, stays in its box, and says what goes wrong."""
 
-import importlib
 import json
 
 import numpy as np
@@ -8,10 +7,10 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import cli, versus
-from fedjax_mos.hypergrad import Hypergradient, runs
+from fedjax_mos import cli
+from fedjax_mos.gradients import tune, versus
+from fedjax_mos.gradients.hypergrad import Hypergradient, runs
 
-tune = importlib.import_module("fedjax_mos.tune")  # fm.tune is its function
 TINY = {
     "algorithm": "fedavg",
     "sampler": "ucs",

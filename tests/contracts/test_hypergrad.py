@@ -10,7 +10,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.experiment import Problem
-from fedjax_mos.hypergrad import differentiator
+from fedjax_mos.gradients.hypergrad import differentiator
 from tests import problem
 from tests.contracts import harness
 from tests.contracts.harness import thrifty

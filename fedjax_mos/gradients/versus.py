@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedjax_mos.cube import Cube
 from fedjax_mos.experiment import Experiment
-from fedjax_mos.numbers import Wrt
-from fedjax_mos.sweep import sweep
-from fedjax_mos.tune import Bounds, Tuned, draws
+from fedjax_mos.gradients.numbers import Wrt
+from fedjax_mos.gradients.tune import Bounds, Tuned, draws
+from fedjax_mos.sweeps.cube import Cube
+from fedjax_mos.sweeps.sweep import sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos._version import __version__
-from fedjax_mos.cube import Cube
 from fedjax_mos.experiment import Experiment, Problem
-from fedjax_mos.grid import Range, configurations
-from fedjax_mos.lanes import Lane, Piece, lanes, numbers, pieces
-from fedjax_mos.ledger import Ledger, assemble
 from fedjax_mos.run import patience, run
+from fedjax_mos.sweeps.cube import Cube
+from fedjax_mos.sweeps.grid import Range, configurations
+from fedjax_mos.sweeps.lanes import Lane, Piece, lanes, numbers, pieces
+from fedjax_mos.sweeps.ledger import Ledger, assemble
 
 if TYPE_CHECKING:
     import pandas as pd

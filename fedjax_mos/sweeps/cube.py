@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_mos import report
-from fedjax_mos.ledger import PLAN, assemble, read_parts
+from fedjax_mos.sweeps.ledger import PLAN, assemble, read_parts
 
 if TYPE_CHECKING:
     import pandas as pd

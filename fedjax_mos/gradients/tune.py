@@ -20,9 +20,15 @@ from jax.scipy.special import expit, logit
 from jax.typing import ArrayLike
 
 from fedjax_mos.experiment import Experiment, Problem
-from fedjax_mos.hypergrad import FEDMOS, Hypergradient, Mode, differentiator, runs
+from fedjax_mos.gradients.hypergrad import (
+    FEDMOS,
+    Hypergradient,
+    Mode,
+    differentiator,
+    runs,
+)
+from fedjax_mos.gradients.numbers import Numbers, Wrt, home, with_numbers
 from fedjax_mos.hyperparameters import GLOSSARY
-from fedjax_mos.numbers import Numbers, Wrt, home, with_numbers
 from fedjax_mos.types import PyTree
 
 if TYPE_CHECKING:

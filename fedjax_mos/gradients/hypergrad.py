@@ -22,8 +22,8 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from fedjax_mos.experiment import Experiment, Problem
-from fedjax_mos.numbers import Wrt, with_numbers
-from fedjax_mos.travel import borders, travel
+from fedjax_mos.gradients.numbers import Wrt, with_numbers
+from fedjax_mos.gradients.travel import borders, travel
 from fedjax_mos.types import (
     FederatedData,
     Key,

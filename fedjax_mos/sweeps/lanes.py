@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jax
 
 from fedjax_mos.experiment import Experiment
-from fedjax_mos.grid import Configuration
-from fedjax_mos.members import FIELDS, member, value_of
+from fedjax_mos.sweeps.grid import Configuration
+from fedjax_mos.sweeps.members import FIELDS, member, value_of
 from fedjax_mos.types import Hp, PyTree, Simulation
 
 # Their numbers decide data and shapes; those of all other components are leaves.
