@@ -46,16 +46,7 @@ def one_by_one(experiment, rates, seeds):
         for seed in range(seeds):
             hp = {"algorithm": {"lr": float(rate)}}
             state, key = problem.start(jax.random.key(seed), hp)
-            fm.run(
-                problem.sim,
-                problem.data,
-                state,
-                key,
-                experiment.rounds,
-                evaluate=problem.evaluate,
-                stores=problem.stores,
-                progress=False,
-            )
+            problem.run(state, key, experiment.rounds, progress=False)
 
 
 def rebuilt(experiment, rates):

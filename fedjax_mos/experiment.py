@@ -70,6 +70,29 @@ class Problem(NamedTuple):
     apply: Callable[[Params, jax.Array, Key | None], jax.Array]  # raw x -> logits
     adaptation: Adaptation | None = None  # what `run` does between rounds
 
+    def run(
+        self,
+        state: RoundState,
+        key: Key,
+        rounds: int,
+        *,
+        every: int = 1,
+        progress: bool = True,
+    ) -> "tuple[RoundState, pd.DataFrame]":
+        """`fm.run` of this problem from what `start` gave, for one lane or several."""
+        return run(
+            self.sim,
+            self.data,
+            state,
+            key,
+            rounds,
+            evaluate=self.evaluate,
+            stores=self.stores,
+            every=every,
+            adaptation=self.adaptation,
+            progress=progress,
+        )
+
 
 class Result(NamedTuple):
     """What a run leaves; with several seeds, params have a leading seed axis."""
@@ -319,17 +342,8 @@ class Experiment(Setting):
         else:
             roots = jax.vmap(jax.random.key)(self.seed + jnp.arange(seeds))
             state, key = jax.vmap(problem.start)(roots)
-        state, history = run(
-            problem.sim,
-            problem.data,
-            state,
-            key,
-            self.rounds,
-            evaluate=problem.evaluate,
-            stores=problem.stores,
-            every=self.eval_every,
-            adaptation=problem.adaptation,
-            progress=progress,
+        state, history = problem.run(
+            state, key, self.rounds, every=self.eval_every, progress=progress
         )
         if seeds is not None:
             history["lane"] += self.seed

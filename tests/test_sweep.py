@@ -13,8 +13,8 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
+from fedjax_mos.experiment import Problem
 from fedjax_mos.sweeps import grid, lanes, members
-from fedjax_mos.sweeps import sweep as module
 
 runner = importlib.import_module("fedjax_mos.run")
 TINY = fm.Experiment(
@@ -28,7 +28,7 @@ TINY = fm.Experiment(
     model="logistic",
 )
 RATES = [0.1, 0.2, 0.4]
-BUILD = fm.Experiment.build
+BUILD, RUN = fm.Experiment.build, Problem.run
 
 
 def sweep(experiment=TINY, *args, **options):
@@ -51,11 +51,11 @@ def runs(monkeypatch):
     """Widths of the pieces that are run."""
     widths = []
 
-    def noted(sim, data, state, key, *args, **options):
+    def noted(problem, state, key, *args, **options):
         widths.append(len(key))
-        return runner.run(sim, data, state, key, *args, **options)
+        return RUN(problem, state, key, *args, **options)
 
-    monkeypatch.setattr(module, "run", noted)
+    monkeypatch.setattr(Problem, "run", noted)
     return widths
 
 
@@ -287,7 +287,7 @@ BAD = [
 @pytest.mark.parametrize(("over", "fragments"), BAD, ids=lambda v: str(v)[:40])
 def test_bad_input(over, fragments, programs, monkeypatch):
     """A mistake that costs a compilation, or a message that does not help."""
-    monkeypatch.setattr(module, "run", None)
+    monkeypatch.setattr(Problem, "run", None)
     with pytest.raises(ValueError) as error:
         sweep(**over)
     for fragment in fragments:

@@ -79,15 +79,6 @@ def test_a_lane_is_a_single_run(algorithm):
         own = configuration == 1
         hp = None if own else numbers(member, single.sim)
         state, key = single.start(jax.random.key(seed), hp)
-        _, history = fm.run(
-            single.sim,
-            single.data,
-            state,
-            key,
-            member.rounds,
-            evaluate=single.evaluate,
-            stores=single.stores,
-            progress=False,
-        )
+        _, history = single.run(state, key, member.rounds, progress=False)
         lane = cube.frame.query(f"configuration == {configuration} and seed == {seed}")
         np.testing.assert_allclose(lane[columns], history[columns], rtol=1e-9)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjax_mos._version import __version__
 from fedjax_mos.experiment import Experiment, Problem
-from fedjax_mos.run import patience, run
+from fedjax_mos.run import patience
 from fedjax_mos.sweeps.cube import Cube
 from fedjax_mos.sweeps.grid import Range, configurations
 from fedjax_mos.sweeps.lanes import Lane, Piece, lanes, numbers, pieces
@@ -93,17 +93,8 @@ def _history(
     keys = jax.vmap(jax.random.key)(jnp.array([member.seed for member in members]))
     state, key = jax.vmap(problem.start)(keys, hp)
     one = members[0]
-    _, history = run(
-        problem.sim,
-        problem.data,
-        state,
-        key,
-        one.rounds,
-        evaluate=problem.evaluate,
-        stores=problem.stores,
-        every=one.eval_every,
-        adaptation=problem.adaptation,
-        progress=False,
+    _, history = problem.run(
+        state, key, one.rounds, every=one.eval_every, progress=False
     )
     if history["round"].max() < one.rounds:
         return None
