@@ -10,11 +10,11 @@ b1 = 0.9, b2 = 0.99, eps = 1e-3.
 Step sizes come from `--part tune`: four values of FedAvg's, then four of FedAMS's
 server behind the same local one, 20 rounds each; the least training loss summed over
 both partitions wins, and the recipes take those of FedAMS. (FedAMS's four were moved
-twice, because the best lay at an edge: it had two tries more.) `--part scan` says at which
-kappa a rule fires at all; a run takes the least that fires for a tenth of the messages
-of its scan (the largest if none does). Every run leaves its history in
---out and is skipped when it is there, so the command can be stopped and repeated. The
-report goes to benchmarks/results/bits_study.{csv,md,png}.
+twice, because the best lay at an edge: it had two tries more.) `--part scan` says at
+which kappa a rule fires at all; a run takes the least that fires for a tenth of the
+messages of its scan (the largest if none does). Every run leaves its history in --out
+and is skipped when it is there, so the command can be stopped and repeated. The report
+goes to benchmarks/results/bits_study.{csv,md,png}.
 """
 
 import dataclasses
