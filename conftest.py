@@ -10,6 +10,12 @@ jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_enable_compilation_cache", False)
 
 _tests = itertools.count(1)
+_LONG = ("test_float64", "test_notebooks")
+
+
+def pytest_collection_modifyitems(items):
+    """Long tests first, so that no worker waits for another at the end."""
+    items.sort(key=lambda item: not any(name in item.nodeid for name in _LONG))
 
 
 @pytest.fixture(autouse=True)
