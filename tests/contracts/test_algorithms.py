@@ -119,7 +119,7 @@ def test_the_order_of_slots_does_not_matter(name):
     chex.assert_trees_all_close(*results, rtol=1e-5, atol=1e-6)
 
 
-@algorithms
+@one_of_each_kind
 def test_a_sweep_equals_single_runs(name):
     """vmap over numbers and seeds is how sweeps run."""
     sim, data = harness.simulate(name), problem.data()
