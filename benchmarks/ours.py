@@ -42,7 +42,7 @@ def starting(model: str) -> Params:
 
 
 def simulation(
-    work: Workload, method: str = "fedavg", backend: str = "auto", lanes: bool = False
+    work: Workload, method: str = "fedavg", backend: str = "auto", lanes: int = 1
 ) -> Simulation:
     """One round of `method` on `work`, clients weighted by their examples."""
     model = MODELS[work.model]

@@ -56,7 +56,7 @@ def logistic(clients: int, cohort: int = 100) -> tuple[list[float], int]:
 def swept(name: str, configurations: int) -> list[float]:
     """A round of so many configurations (learning rates) as one program."""
     work = WORKLOADS[name]
-    sim = ours.simulation(work, lanes=True)
+    sim = ours.simulation(work, lanes=configurations)
     data, params = ours.federated(work), ours.starting(work.model)
     key = jax.random.key(0)
 

@@ -88,7 +88,10 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
 def sharded(
     mesh: Mesh | None = None, inner: Backend | None = None, axis: str = "clients"
 ) -> Backend:
-    """Slots split over the devices of `mesh` (default: all), `inner` on each."""
+    """Slots split over the devices of `mesh` (default: all), `inner` on each.
+
+    Every device keeps the whole state, all clients' rows included.
+    """
     inner = vmapped() if inner is None else inner
     mesh = _all_devices(axis) if mesh is None else mesh
 

@@ -149,7 +149,8 @@ def sweep(
         random: Number of draws from the ranges.
         seeds: Number of seeds of every configuration.
         independent: Other seeds for every configuration.
-        width: Runs at a time; by default as many as fit memory.
+        width: Runs at a time; by default as many as fit a CPU's caches, or 1 GiB of an
+            accelerator.
         settings: What all have in common: --set prox=0.01.
         metric: What the best is chosen by; by default the validation accuracy.
         target: Test accuracy of "rounds to target"; by default the data set's.
@@ -162,6 +163,9 @@ def sweep(
     for name in tried.keys() & inspect.signature(run_sweep).parameters.keys():
         raise ValueError(f"{name} is no option to sweep over: say --{name}")
     use_all_cores()
+    metrics = experiment.build().metrics()
+    if metric not in (None, *metrics):
+        raise ValueError(f"metric must be one of {', '.join(metrics)}: got {metric}")
     cube = run_sweep(
         experiment,
         [options.parse(p.split(","), "--point") for p in points] or None,
@@ -217,17 +221,22 @@ def tune(
     report.write_json(folder / "config.json", config(experiment) | {"seeds": seeds})
     numbers = jax.tree.map(lambda leaf: leaf.tolist(), tuned.numbers)
     report.write_json(folder / "tuned.json", {"numbers": numbers})
-    cube = versus.rival(experiment, wrt, tuned, seeds=seeds) if versus_sweep else None
-    versus.picture(tuned, cube).savefig(folder / "trajectory.png", dpi=120)
+    versus.picture(tuned).savefig(folder / "trajectory.png", dpi=120)
     best = way[objective].where(way["unstable"] == "").min()
     print(f"{objective} {way[objective][0]:.4g} -> {best:.4g} in {len(way)} updates")
     single = {n: v for n, v in numbers.items() if isinstance(v, float)}
     print(" ".join(f"--set {name}={value:g}" for name, value in single.items()))
     if wild := int((way["unstable"] != "").sum()):
         print(f"{wild} points had an unstable horizon: see trajectory.csv")
-    if cube is not None:
-        print(f"random sweep of the same cost: {cube.best(objective)['mean']:.4g}")
     print(f"results in {folder}")
+    if len(way) < updates:
+        raise SystemExit(INTERRUPTED)
+    if versus_sweep:
+        cube = versus.rival(experiment, wrt, tuned, seeds=seeds)
+        versus.picture(tuned, cube).savefig(folder / "trajectory.png", dpi=120)
+        found = cube.cells(objective)["mean"].min()
+        cost = "the same cost" if cube.complete else "less cost (interrupted)"
+        print(f"random sweep of {cost}: {found:.4g}")
 
 
 def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:

@@ -70,6 +70,11 @@ class Problem(NamedTuple):
     apply: Callable[[Params, jax.Array, Key | None], jax.Array]  # raw x -> logits
     adaptation: Adaptation | None = None  # what `run` does between rounds
 
+    def metrics(self) -> list[str]:
+        """Names of what `evaluate` measures."""
+        state, _ = jax.eval_shape(self.start, jax.random.key(0))
+        return list(jax.eval_shape(self.evaluate, state.server.params, self.stores))
+
     def run(
         self,
         state: RoundState,
@@ -116,8 +121,8 @@ class Experiment(Setting):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative: got {self.seed}")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed must lie in [0, 2**31): got {self.seed}")
         chosen = self.chosen()
         for kind in _NUMERIC:
             check_hp({k: v for k, v in chosen[kind].items() if isinstance(v, float)})
@@ -172,11 +177,10 @@ class Experiment(Setting):
         """Kind -> options of every component, defaults and `options` together."""
         return options.place(self.options, self.components())
 
-    def build(self, *, lanes: bool = False) -> Problem:
+    def build(self, *, lanes: int = 1) -> Problem:
         """Load the data and put the simulation together; nothing is compiled yet.
 
-        `lanes` says that many simulations will run as one program, which may want
-        another layout.
+        So many `lanes` will run as one program, which may want another layout.
         """
         keep_programs()
         chosen, named = self.chosen(), self.components()
@@ -252,7 +256,7 @@ class Experiment(Setting):
             **tools,
         )
 
-        def simulate(sampler: Sampler | Spec) -> Simulation:
+        def simulate(sampler: Sampler | Spec, slots: int) -> Simulation:
             return simulation(
                 _tracked(method) if adapted and adapted.follows else method,
                 local,
@@ -263,13 +267,14 @@ class Experiment(Setting):
                 schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
                 if _switched_on(chosen["schedule"])
                 else per_round,
-                backend=backend_of(self.backend, shapes, cohort, lanes),
+                backend=backend_of(self.backend, shapes, slots, lanes),
             )
 
-        sim = simulate(adapted.sampler if adapted else self._pooled(choose))
+        sim = simulate(adapted.sampler if adapted else self._pooled(choose), cohort)
         adaptation = adapted and adapted.adaptation
         if adaptation and adaptation.warm_up:
-            adaptation = adaptation._replace(warm=simulate(everyone()))
+            clients = data.size.shape[0]
+            adaptation = adaptation._replace(warm=simulate(everyone(), clients))
 
         def start(
             key: Key, hp: Mapping[str, Any] | None = None
@@ -332,7 +337,7 @@ class Experiment(Setting):
 
         The history has one row per round (and seed).
         """
-        problem = self.build(lanes=seeds is not None)
+        problem = self.build(lanes=seeds or 1)
         if progress and self.backend == "auto":
             print(f"layout: {problem.sim.backend.name}", file=sys.stderr)
         if seeds is None:

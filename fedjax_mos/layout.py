@@ -10,10 +10,8 @@ _CACHE = 2 * 2**20  # bytes of client models worked on at a time, about a core's
 _TINY = 100_000  # numbers in a cohort's models below which one device is faster
 
 
-def backend_of(
-    name: str, params: Params, cohort: int = 1, lanes: bool = False
-) -> Backend:
-    """The backend called `name`; auto decides by platform, model and cohort."""
+def backend_of(name: str, params: Params, cohort: int = 1, lanes: int = 1) -> Backend:
+    """The backend called `name`; auto decides by platform, model and numbers."""
     kind, slots = backend_parts(name)
     if kind == "auto":
         kind, slots = chosen(params, cohort, lanes)
@@ -25,12 +23,13 @@ def backend_of(
     return backends.debug() if kind == "debug" else inner
 
 
-def chosen(params: Params, cohort: int, lanes: bool) -> tuple[str, int | None]:
+def chosen(params: Params, cohort: int, lanes: int) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
     On an accelerator everything at once. On CPU convolutional clients go one at a time,
     because the patches of one just fit the cache; others as many at a time as fit. With
-    several devices, lanes are split over them, else clients (unless they are tiny).
+    several devices, lanes are split over them if they divide them, else clients (unless
+    they are tiny).
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
@@ -42,7 +41,7 @@ def chosen(params: Params, cohort: int, lanes: bool) -> tuple[str, int | None]:
     if any(leaf.ndim == 4 for leaf in leaves):
         slots = 1
     kind = "vmapped" if slots >= cohort else "chunked"
-    if devices > 1 and lanes:
+    if devices > 1 and lanes > 1 and lanes % devices == 0:
         kind = "spread"
     elif devices > 1 and cohort > 1 and size * cohort >= _TINY:
         kind, cohort = "sharded", -(-cohort // devices)

@@ -16,7 +16,7 @@ def use_all_cores() -> int:
 
     Call it before anything else starts JAX; later it changes nothing and says so.
     `backend="auto"` then splits clients and simulations over the cores. Where there is
-    an accelerator it does no harm.
+    an accelerator it does no harm. It goes before XLA's own flag for host devices.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     try:

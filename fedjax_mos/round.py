@@ -13,6 +13,7 @@ from fedjax_mos.channels.identity import dense, identity
 from fedjax_mos.data.federated import views
 from fedjax_mos.hyperparameters import as_spec, per_round, with_hp
 from fedjax_mos.types import (
+    Adapted,
     Aggregate,
     Algorithm,
     Backend,
@@ -53,6 +54,11 @@ def simulation(
     per client, `broadcast` is shared; without them messages travel as they are.
     `schedule(hp, round)` gives the numbers of a round; as a Spec it has its own.
     """
+    if isinstance(sampler, Adapted):
+        raise ValueError(
+            "sampler has work on the host: give its .sampler here and its .adaptation "
+            "to run (an Experiment does so by itself)"
+        )
     backend = vmapped() if backend is None else backend
     specs = {
         "algorithm": algorithm,

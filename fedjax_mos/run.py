@@ -95,6 +95,10 @@ def run(
 
     if rounds < 1 or every < 1:
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
+    if adaptation is not None and adaptation.warm_up and adaptation.warm is None:
+        raise ValueError(
+            "adaptation.warm must be the simulation of the warm-up rounds: got None"
+        )
     # Blocks donate their state: give them one of their own, every leaf its own buffer.
     state = jax.tree.map(partial(jnp.array, copy=True), state)
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
@@ -123,6 +127,9 @@ def run(
             bar.set_postfix(history.last)
             if interrupted.is_set():
                 bar.write(f"interrupted after round {history.rounds} of {rounds}")
+                if measure is None and evaluate is not None:
+                    over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
+                    history.evaluated(over(state.server.params, stores))
                 break
     return state, history.frame()
 
@@ -235,6 +242,13 @@ class _History:
     def charge(self, bits_up: list[int], bits_down: list[int]) -> None:
         """Bits [lanes] that count in the next round."""
         self.owed = {"bits_up": np.array(bits_up), "bits_down": np.array(bits_down)}
+
+    def evaluated(self, values: PyTree) -> None:
+        """Put `values` into the last round."""
+        part = self.parts[-1]
+        for name, value in jax.device_get(values).items():
+            part[name] = np.full(part["bits_up"].shape, np.nan)
+            part[name][:, -1] = value
 
     def add(self, out: PyTree, every: int) -> None:
         info, values = jax.device_get(out)  # the one transfer of the block

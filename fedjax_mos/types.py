@@ -367,3 +367,11 @@ class Adaptation(NamedTuple):
     every: int | None = None  # rounds between revisions; None: one, after the warm-up
     warm_up: int = 0  # so many rounds at first are steps of `warm`
     warm: Simulation | None = None
+
+
+class Adapted(NamedTuple):
+    """A sampler and its work on the host."""
+
+    sampler: Sampler
+    adaptation: Adaptation
+    follows: bool = False  # reads what `algorithms.tracked` keeps

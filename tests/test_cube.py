@@ -64,11 +64,18 @@ def test_best(cube):
 def test_rounds_to_target(cube):
     """Runs that never reach the target count as if they did."""
     table = cube.rounds_to_target(0.6)
-    np.testing.assert_allclose(table["rounds"], [2, 1, 1])
+    np.testing.assert_allclose(table["rounds_to_target"], [2, 1, 1])
     assert table["reached"].tolist() == [2, 1, 2]
     never = cube.rounds_to_target(0.95)
-    assert never["rounds"].isna().all() and (never["reached"] == 0).all()
+    assert never["rounds_to_target"].isna().all() and (never["reached"] == 0).all()
     assert cube.rounds_to_target(1.0, "train_loss")["reached"].tolist() == [1, 2, 2]
+
+
+def test_rounds_may_be_an_axis(cube):
+    """A table that cannot be made after everything has run."""
+    frame = cube.frame.rename(columns={"cohort": "rounds"})
+    table = fm.Cube(frame, ("lr", "rounds"), True).table(0.6)
+    assert table["rounds"].tolist() == [1, 1, 5]
 
 
 def test_heat_map(cube):
@@ -104,7 +111,7 @@ def test_write(cube, tmp_path):
     again = pd.read_parquet(tmp_path / "cube.parquet")
     pd.testing.assert_frame_equal(again, cube.frame)
     cells = pd.read_csv(tmp_path / "cells.csv")
-    assert cells["rounds"].tolist() == [2, 1, 1]
+    assert cells["rounds_to_target"].tolist() == [2, 1, 1]
     np.testing.assert_allclose(cells["mean"], [0.7, 0.6, np.nan])
     hopeless = fm.Cube(cube.frame.assign(diverged=True), cube.axes, True)
     hopeless.write(tmp_path / "hopeless", target=0.6)

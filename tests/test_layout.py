@@ -36,15 +36,16 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
 @pytest.mark.parametrize(
     ("devices", "params", "cohort", "lanes", "expected"),
     [
-        (1, SMALL, 10, False, ("vmapped", None)),
-        (1, LARGE, 50, False, ("chunked", 3)),
-        (1, IMAGES, 25, False, ("chunked", 1)),
-        (2, SMALL, 10, False, ("vmapped", None)),  # too tiny to be split
-        (2, SMALL, 100, False, ("sharded", None)),
-        (2, LARGE, 50, False, ("sharded", 3)),
-        (2, IMAGES, 25, False, ("sharded", 1)),
-        (2, SMALL, 10, True, ("spread", None)),
-        (2, IMAGES, 25, True, ("spread", 1)),
+        (1, SMALL, 10, 1, ("vmapped", None)),
+        (1, LARGE, 50, 1, ("chunked", 3)),
+        (1, IMAGES, 25, 1, ("chunked", 1)),
+        (2, SMALL, 10, 1, ("vmapped", None)),  # too tiny to be split
+        (2, SMALL, 100, 1, ("sharded", None)),
+        (2, LARGE, 50, 1, ("sharded", 3)),
+        (2, IMAGES, 25, 1, ("sharded", 1)),
+        (2, SMALL, 10, 4, ("spread", None)),
+        (2, IMAGES, 25, 4, ("spread", 1)),
+        (2, IMAGES, 25, 5, ("sharded", 1)),  # two devices do not divide five
     ],
 )
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
@@ -56,7 +57,7 @@ def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
 def test_accelerators_do_everything_at_once(monkeypatch):
     """Rules for caches of a CPU that make an accelerator wait."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert layout.chosen(IMAGES, 25, False) == ("vmapped", None)
+    assert layout.chosen(IMAGES, 25, 4) == ("vmapped", None)
 
 
 def trained(backend, lanes):

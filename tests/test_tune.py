@@ -1,6 +1,7 @@
 """Tuning by gradient: it descends, stays in its box, and says what goes wrong."""
 
 import json
+import signal
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,19 @@ def test_the_best_point_is_an_experiment(tuned):
     assert chosen["server_lr"] == SLOW_START.chosen()["algorithm"]["server_lr"]
 
 
+def test_an_interrupt_keeps_the_updates(monkeypatch):
+    """Ctrl-C in the last update must not cost the others."""
+    row = tune._row
+
+    def interrupted(*args):
+        signal.raise_signal(signal.SIGINT)
+        return row(*args)
+
+    monkeypatch.setattr(tune, "_row", interrupted)
+    way = fm.tune(SLOW_START, ("lr",), updates=UPDATES, progress=False).trajectory
+    assert way["update"].tolist() == [0]
+
+
 def test_cost_counts_rounds(tuned):
     """A gradient that is taken for one run in the comparison with a sweep."""
     one = 3 * runs("forward", {"lr": 0.1})
@@ -63,7 +77,7 @@ def test_the_rival_costs_as_much_and_the_picture_shows_both(tuned, monkeypatch):
     def sweep(experiment, points, **named):
         asked["points"] = points
         frame = pd.DataFrame(points).assign(configuration=range(len(points)))
-        frame = frame.assign(seed=0, valid_loss=1.0, diverged=False)
+        frame = frame.assign(seed=0, round=3, valid_loss=1.0, diverged=False)
         return fm.Cube(frame, ("lr",), True)
 
     monkeypatch.setattr(versus, "sweep", sweep)

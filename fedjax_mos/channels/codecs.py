@@ -97,7 +97,7 @@ def straight_through(codec: Codec) -> Codec:
     """The same messages, with the derivative of a message sent as it is.
 
     Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons for
-    Conditional Computation", 2013. What is delivered is not changed by a single bit.
+    Conditional Computation", 2013. What is delivered stays the same.
     """
 
     def through(value: PyTree, key: Key) -> Wire:

@@ -211,8 +211,7 @@ def _check(problem: Problem, objective: str, seeds: int, mode: str) -> None:
         raise ValueError("backend debug is not traced and cannot be differentiated")
     if problem.adaptation is not None:
         raise ValueError("a sampler with work on the host cannot be differentiated")
-    state, _ = jax.eval_shape(problem.start, jax.random.key(0))
-    metrics = jax.eval_shape(problem.evaluate, state.server.params, problem.stores)
+    metrics = problem.metrics()
     smooth = [name for name in metrics if not name.endswith("accuracy")]
     if objective not in smooth:
         raise ValueError(

@@ -8,9 +8,9 @@ they stay in a box.
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from fedjax_mos.gradients.hypergrad import (
 )
 from fedjax_mos.gradients.numbers import Numbers, Wrt, home, with_numbers
 from fedjax_mos.hyperparameters import GLOSSARY
+from fedjax_mos.run import patience
 from fedjax_mos.types import PyTree
 
 if TYPE_CHECKING:
@@ -95,10 +96,11 @@ def tune(
     memory, best, lowest = optimizer.init(point), point, math.inf
     rows, begin = [], time.perf_counter()
     bar = tqdm(range(updates), unit="update", disable=not progress)
-    for update in bar:
+    for update in _until_interrupted(bar):
         numbers, pull = jax.vjp(lambda p: _each(scales, "back", p), point)
         found = at(numbers)
-        rows.append({"update": update, objective: found.value} | _row(numbers, found))
+        tried: dict[str, Any] = {"update": update, objective: found.value}
+        rows.append(tried | _row(numbers, found))
         rows[-1]["seconds"] = time.perf_counter() - begin
         bar.set_postfix({objective: f"{found.value:.4g}"})
         if update == 0:
@@ -116,6 +118,15 @@ def tune(
     trajectory["cost"] = one * (trajectory["update"] + 1)
     chosen = jax.device_get(_each(scales, "back", best))
     return Tuned(_with(experiment, chosen), chosen, trajectory)
+
+
+def _until_interrupted(updates: Iterable[int]) -> Iterator[int]:
+    """An interrupt (Ctrl-C) ends the tuning after the update under way."""
+    with patience() as interrupted:
+        for update in updates:
+            yield update
+            if interrupted.is_set():
+                return
 
 
 def usual(step_size: float) -> optax.GradientTransformation:

@@ -43,7 +43,8 @@ def picture(tuned: Tuned, cube: Cube | None = None) -> "Figure":
     left.plot(way["cost"], stable.cummin().ffill(), label="tuned by gradient")
     if cube is not None:
         found = cube.cells(objective).sort_index()["mean"]  # in the order of drawing
-        spent = np.linspace(0, way["cost"].iloc[-1], len(found) + 1)[1:]
+        one = cube.frame["round"].max() * cube.frame["seed"].nunique()
+        spent = one * np.arange(1, len(found) + 1)
         left.plot(spent, found.cummin().ffill(), label="random sweep")
     left.set(xlabel="cost in rounds", ylabel=objective, yscale="log")
     for name in tuned.numbers:

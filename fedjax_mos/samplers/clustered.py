@@ -10,7 +10,7 @@ A sampler's draw stays pure; what the host finds out goes into the sampler's *st
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from fedjax_mos.samplers.clusters import (
 from fedjax_mos.samplers.cohort import check_choice, check_cohort, merge_duplicates
 from fedjax_mos.types import (
     Adaptation,
+    Adapted,
     Cohort,
     FederatedData,
     Key,
@@ -37,14 +38,6 @@ from fedjax_mos.types import (
     RoundState,
     Sampler,
 )
-
-
-class Adapted(NamedTuple):
-    """A sampler and its work on the host."""
-
-    sampler: Sampler
-    adaptation: Adaptation
-    follows: bool = False  # reads what `algorithms.tracked` keeps
 
 
 def clustered_adaptive(

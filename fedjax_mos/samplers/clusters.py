@@ -87,7 +87,8 @@ def similar_bins(
     sizes = np.asarray(sizes, np.int64)
     total = int(sizes.sum())
     whole, rest = np.divmod(cohort * sizes, total)
-    own = np.repeat(np.diag(np.full(len(sizes), total)), whole, axis=0)
+    own = np.zeros((whole.sum(), len(sizes)), np.int64)
+    own[np.arange(len(own)), np.repeat(np.arange(len(sizes)), whole)] = total
     left = cohort - len(own)
     if not left:
         return own
@@ -122,20 +123,19 @@ def _tree(gradients: PyTree, distance: Distance) -> np.ndarray:
     """Ward's tree on the distances between clients, in scipy's form."""
     check_choice("distance", distance, DISTANCES)
     cosine = np.asarray(_cosines(gradients), float)
-    if not np.isfinite(cosine).all():
-        raise ValueError("the clients' gradients must be finite to be clustered")
     away = np.arccos(cosine) if distance == "angle" else 1 - cosine
     return linkage(squareform(away, checks=False), "ward")
 
 
 @jax.jit
 def _cosines(gradients: PyTree) -> jax.Array:
-    """s_ij in [-1, 1]; 1 where a gradient is zero, and on the diagonal."""
+    """s_ij in [-1, 1]; 1 on the diagonal, and where a gradient is zero or diverged."""
     leaves = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(gradients)]
     norm = jnp.sqrt(sum((leaf**2).sum(axis=1) for leaf in leaves))
-    scale = jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1), 0)[:, None]
-    products = sum((scale * leaf) @ (scale * leaf).T for leaf in leaves)
-    unknown = (norm == 0)[:, None] | (norm == 0)[None]
+    known = (norm > 0) & jnp.isfinite(norm)
+    units = [jnp.where(known, leaf.T / norm, 0).T for leaf in leaves]
+    products = sum(unit @ unit.T for unit in units)
+    unknown = ~(known[:, None] & known)
     same = jnp.eye(norm.size, dtype=bool)
     return jnp.where(unknown | same, 1, jnp.clip(products, -1, 1))
 

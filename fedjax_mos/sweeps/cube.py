@@ -69,13 +69,14 @@ class Cube:
         )
         groups = rounds.groupby("configuration")
         out = self.frame.groupby("configuration").first()[list(self.axes)]
-        out["rounds"], out["std"] = groups.mean(), groups.std(ddof=0)
+        out["rounds_to_target"] = groups.mean()
+        out["rounds_std"] = groups.std(ddof=0)
         out["reached"], out["seeds"] = groups.count(), groups.size()
         return out
 
     def table(self, target: float, metric: str | None = None) -> "pd.DataFrame":
         """`cells` with the rounds until the test accuracy reaches `target`."""
-        reached = self.rounds_to_target(target)[["rounds", "reached"]]
+        reached = self.rounds_to_target(target)[["rounds_to_target", "reached"]]
         return self.cells(metric).join(reached)
 
     def write(self, folder: Path, target: float, metric: str | None = None) -> None:

@@ -94,7 +94,7 @@ def fitting(experiment: Experiment) -> int:
     A lane holds its state twice (before and after a round) and about four trees of
     parameters per client at work. Activations are not counted.
     """
-    problem = experiment.build(lanes=True)
+    problem = experiment.build(lanes=jax.device_count())
     state, _ = jax.eval_shape(problem.start, jax.random.key(0))
     work = 4 * experiment.cohort * _bytes(state.server.params)
     return max(1, budget() // (2 * _bytes(state) + work))

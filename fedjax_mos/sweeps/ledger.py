@@ -63,9 +63,10 @@ def _claim(out: Path, plan: dict[str, Any]) -> None:
         stored = json.loads(path.read_text())
         other = [n for n in plan | stored if plan.get(n) != stored.get(n)]
         if other:
+            hint = " (cut by width, or for another number of devices)"
             raise ValueError(
                 f"out must be a new folder or one of the same sweep: {out} has another "
-                f"{', '.join(other)}"
+                f"{', '.join(other)}{hint if other == ['pieces'] else ''}"
             )
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

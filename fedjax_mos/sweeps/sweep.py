@@ -68,7 +68,7 @@ def sweep(
         for i in todo:
             inside = [all_lanes[lane] for lane in cut[i].lanes]
             if built is None or built[0] != cut[i].group:
-                built = cut[i].group, inside[0].experiment.build(lanes=True)
+                built = cut[i].group, inside[0].experiment.build(lanes=cut[i].width)
             history = _history(built[1], inside, cut[i])
             if history is not None:
                 ledger.add(i, history)

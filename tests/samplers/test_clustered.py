@@ -1,6 +1,7 @@
 """Samplers that group clients on the host: bins, orders, warm-up and its price."""
 
 import dataclasses
+import signal
 from functools import cache, partial
 
 import jax
@@ -13,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 import fedjax_mos as fm
 from fedjax_mos import adapting
-from fedjax_mos.run import _blocks
+from fedjax_mos.run import _blocks, _History
 from fedjax_mos.samplers.clustered import from_bins
 from tests import problem
 from tests.samplers.test_more_samplers import near, population, weights_of
@@ -109,11 +110,12 @@ def test_a_group_is_cut_where_it_exceeds_a_bin():
 
 
 def test_unknown_clients_are_near_to_all():
-    """A client never heard of has no direction; NaN distances would break the tree."""
-    bins = fm.similar_bins(np.zeros((6, 3)), SIZES[:6], 3)
-    np.testing.assert_array_equal(bins.sum(axis=0), 3 * SIZES[:6])
-    with pytest.raises(ValueError, match="must be finite"):
-        fm.similar_bins(np.full((6, 3), np.nan), SIZES[:6], 3)
+    """A client never heard of, or diverged, has no direction; trees need numbers."""
+    for value in (0, np.nan, np.inf):
+        gradients = np.eye(6, 3)
+        gradients[::2] = value
+        bins = fm.similar_bins(gradients, SIZES[:6], 3)
+        np.testing.assert_array_equal(bins.sum(axis=0), 3 * SIZES[:6])
 
 
 # ---- expectations --------------------------------------------------------------------
@@ -224,6 +226,29 @@ def test_adapted_runs_can_be_continued(name):
         assert history["round"].tolist() == list(range(first + 1, 7))
         for a, b in zip(jax.tree.leaves(both), jax.tree.leaves(whole), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_an_interrupt_before_the_first_evaluation(monkeypatch):
+    """A history without the columns that a report needs."""
+    add = _History.add
+
+    def interrupted(self, *args):
+        signal.raise_signal(signal.SIGINT)
+        add(self, *args)
+
+    monkeypatch.setattr(_History, "add", interrupted)
+
+    def norm(params, stores):
+        return {"norm": sum(jnp.vdot(p, p) for p in jax.tree.leaves(params))}
+
+    _, history = train("clustered", 6, evaluate=norm, every=6)
+    assert len(history) < 6 and np.isfinite(history["norm"].iloc[-1])
+
+
+def test_host_work_must_be_wired():
+    """A sampler whose host work silently never happens."""
+    with pytest.raises(ValueError, match="its .adaptation to run"):
+        fm.simulation(fm.spec(averaging, **NUMBERS), WORK, fm.clustered(3))
 
 
 @pytest.mark.parametrize("name", ["cacs", "clustered"])
