@@ -76,7 +76,8 @@ RANGES = [
     case("steps", "epochs", "3", "2", "not both", steps=3, epochs=2),
     case("batch_size", "got 0", "at least 1", batch_size=0),
     case("eval_every", "got 0", "at least 1", eval_every=0),
-    case("seed", "got -1", "negative", seed=-1),
+    case("seed", "got -1", "[0, 2**31)", seed=-1),
+    case("seed", "got 3000000000", "[0, 2**31)", seed=3_000_000_000),
     case("data_seed", "got -1", "negative", data_seed=-1),
 ]
 UNKNOWN = [
