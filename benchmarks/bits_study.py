@@ -99,6 +99,7 @@ class Study:
         return pd.read_csv(file)
 
     def train(self, algorithm, partition, rounds, store, every, options):
+        jax.clear_caches()  # ninety programs are more than a process can hold
         problem = fm.Experiment(
             algorithm=algorithm,
             sampler="ucs",
