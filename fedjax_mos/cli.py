@@ -301,7 +301,7 @@ def main(args: list[str] | None = None) -> None:
         print(f"fedjax-mos: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("fedjax-mos: interrupted before the first rounds", file=sys.stderr)
+        print("fedjax-mos: interrupted", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
 
 

@@ -8,7 +8,7 @@ they stay in a box.
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,7 +80,8 @@ def tune(
     returned, not the last. Where the horizon is unstable there is no gradient to
     follow: the next point is half way back to the best so far. `bounds` are [1e-4, 10]
     or [0.01, 0.99], or wider to hold the start; a 0 or 1 starts at the bound next to
-    it. `optimizer` is `usual(0.3)` if none is given.
+    it. `optimizer` is `usual(0.3)` if none is given. An interrupt (Ctrl-C) ends the
+    tuning after the update under way.
     """
     import pandas as pd
     from tqdm import tqdm
@@ -96,37 +97,31 @@ def tune(
     memory, best, lowest = optimizer.init(point), point, math.inf
     rows, begin = [], time.perf_counter()
     bar = tqdm(range(updates), unit="update", disable=not progress)
-    for update in _until_interrupted(bar):
-        numbers, pull = jax.vjp(lambda p: _each(scales, "back", p), point)
-        found = at(numbers)
-        tried: dict[str, Any] = {"update": update, objective: found.value}
-        rows.append(tried | _row(numbers, found))
-        rows[-1]["seconds"] = time.perf_counter() - begin
-        bar.set_postfix({objective: f"{found.value:.4g}"})
-        if update == 0:
-            _check_start(found)
-        if not found.unstable and found.value < lowest:
-            best, lowest = point, found.value
-        if found.unstable:
-            point = jax.tree.map(lambda here, good: (here + good) / 2, point, best)
-            continue
-        (slope,) = pull(jax.tree.map(jnp.asarray, found.gradient))
-        move, memory = optimizer.update(slope, memory, point)
-        point = _boxed(scales, optax.apply_updates(point, move))
+    with patience() as interrupted:
+        for update in bar:
+            numbers, pull = jax.vjp(lambda p: _each(scales, "back", p), point)
+            found = at(numbers)
+            tried: dict[str, Any] = {"update": update, objective: found.value}
+            rows.append(tried | _row(numbers, found))
+            rows[-1]["seconds"] = time.perf_counter() - begin
+            bar.set_postfix({objective: f"{found.value:.4g}"})
+            if update == 0:
+                _check_start(found)
+            if not found.unstable and found.value < lowest:
+                best, lowest = point, found.value
+            if interrupted.is_set():
+                break
+            if found.unstable:
+                point = jax.tree.map(lambda here, good: (here + good) / 2, point, best)
+                continue
+            (slope,) = pull(jax.tree.map(jnp.asarray, found.gradient))
+            move, memory = optimizer.update(slope, memory, point)
+            point = _boxed(scales, optax.apply_updates(point, move))
     trajectory = pd.DataFrame(rows)
     one = experiment.rounds * seeds * runs(found.mode, numbers)
     trajectory["cost"] = one * (trajectory["update"] + 1)
     chosen = jax.device_get(_each(scales, "back", best))
     return Tuned(_with(experiment, chosen), chosen, trajectory)
-
-
-def _until_interrupted(updates: Iterable[int]) -> Iterator[int]:
-    """An interrupt (Ctrl-C) ends the tuning after the update under way."""
-    with patience() as interrupted:
-        for update in updates:
-            yield update
-            if interrupted.is_set():
-                return
 
 
 def usual(step_size: float) -> optax.GradientTransformation:
