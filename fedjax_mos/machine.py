@@ -6,9 +6,13 @@ from pathlib import Path
 
 import jax
 
-# Each device is one core: its matrix products need no helpers, and would only fight
-# with those of the other devices (benchmarks/NOTES.md).
-_ONE_THREAD_EACH = "--xla_cpu_multi_thread_eigen=false"
+# Each device is one core: its matrix products need no helpers, and its operations no
+# partners to run beside; both would only fight with those of the other devices
+# (benchmarks/NOTES.md).
+_ONE_THREAD_EACH = (
+    "--xla_cpu_multi_thread_eigen=false",
+    "--xla_cpu_enable_concurrency_optimized_scheduler=false",
+)
 
 
 def use_all_cores() -> int:
@@ -29,8 +33,10 @@ def use_all_cores() -> int:
                 file=sys.stderr,
             )
     else:
-        if "xla_cpu_multi_thread_eigen" not in flags:
-            os.environ["XLA_FLAGS"] = f"{flags} {_ONE_THREAD_EACH}".strip()
+        for flag in _ONE_THREAD_EACH:
+            if flag.partition("=")[0] not in flags:
+                flags = f"{flags} {flag}".strip()
+        os.environ["XLA_FLAGS"] = flags
     return jax.device_count()
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax.linen.dtypes import promote_dtype
 
 from fedjax_mos.models.conv import convolution
+from fedjax_mos.models.products import matmul
 
 Initializer = Callable[..., jax.Array]  # (key, shape) -> array
 
@@ -50,7 +51,9 @@ class Dense(nn.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         init = fan_in_uniform(x.shape[-1])
         kernel = self.param("kernel", init, (x.shape[-1], self.features))
-        return x @ kernel + self.param("bias", init, (self.features,))
+        return matmul(*promote_dtype(x, kernel)) + self.param(
+            "bias", init, (self.features,)
+        )
 
 
 class Conv(nn.Module):

@@ -1,0 +1,54 @@
+"""Matrix products whose gradients are as fast as themselves.
+
+The gradient of a kernel, x^T c for a cotangent c, contracts the rows of both factors.
+On CPU XLA has no good routine for that when there are few rows, which is what clients
+have: it is one with the transpose written out. The barrier keeps XLA from putting the
+two together again (benchmarks/NOTES.md).
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+from jax import lax
+from jax.custom_derivatives import SymbolicZero
+
+_NARROW = 16  # columns of a kernel up to which its gradient is made transposed
+
+
+def matmul(x: jax.Array, kernel: jax.Array, precision: Any = None) -> jax.Array:
+    """x [..., n] @ kernel [n, features]; the route is for the default backend."""
+    if jax.default_backend() != "cpu":
+        return lax.dot(x, kernel, precision=precision)
+    rows = x.reshape(-1, x.shape[-1])
+    return _matmul(rows, kernel, precision).reshape(*x.shape[:-1], -1)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _matmul(x: jax.Array, kernel: jax.Array, precision: Any) -> jax.Array:
+    return lax.dot(x, kernel, precision=precision)
+
+
+def _tangent(precision: Any, primals: tuple, tangents: tuple) -> tuple:
+    """d(x K) = dx K + x dK, the second one such that its transpose is fast."""
+    (x, kernel), (dx, dkernel) = primals, tangents
+    out, parts = _matmul(x, kernel, precision), []
+    if not isinstance(dx, SymbolicZero):
+        parts.append(_matmul(dx, kernel, precision))
+    if not isinstance(dkernel, SymbolicZero):
+        parts.append(_by_kernel(x, dkernel, precision))
+    return out, sum(parts[1:], parts[0])
+
+
+_matmul.defjvp(_tangent, symbolic_zeros=True)
+
+
+def _by_kernel(x: jax.Array, kernel: jax.Array, precision: Any) -> jax.Array:
+    """x @ kernel, whose transpose in `kernel` is x^T @ c, or (c^T @ x)^T if narrow."""
+    written = lax.optimization_barrier
+    if kernel.shape[1] > _NARROW:
+        over = (((0,), (0,)), ((), ()))
+        return lax.dot_general(written(x.T), kernel, over, precision=precision)
+    over = (((1,), (1,)), ((), ()))
+    flipped = lax.dot_general(written(kernel.T), x, over, precision=precision)
+    return written(flipped).T
