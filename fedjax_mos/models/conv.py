@@ -19,6 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedjax_mos.models.products import matmul
+
 _NHWC = ("NHWC", "HWIO", "NHWC")
 _FEW_CHANNELS = 4
 
@@ -67,11 +69,9 @@ def matmul_convolution(
     rows = _windows(patch, 1, height, strides[0])
     if channels <= _FEW_CHANNELS:
         weight = kernel.reshape(-1, features)
-        return jnp.matmul(jnp.concatenate(rows, axis=-1), weight, precision=precision)
+        return matmul(jnp.concatenate(rows, axis=-1), weight, precision)
     weights = kernel.reshape(height, width * channels, features)
-    products = (
-        jnp.matmul(rows[i], weights[i], precision=precision) for i in range(height)
-    )
+    products = (matmul(rows[i], weights[i], precision) for i in range(height))
     return functools.reduce(jnp.add, products)
 
 

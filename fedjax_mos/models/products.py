@@ -13,8 +13,6 @@ import jax
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-_NARROW = 16  # columns of a kernel up to which its gradient is made transposed
-
 
 def matmul(x: jax.Array, kernel: jax.Array, precision: Any = None) -> jax.Array:
     """x [..., n] @ kernel [n, features]; the route is for the default backend."""
@@ -44,11 +42,20 @@ _matmul.defjvp(_tangent, symbolic_zeros=True)
 
 
 def _by_kernel(x: jax.Array, kernel: jax.Array, precision: Any) -> jax.Array:
-    """x @ kernel, whose transpose in `kernel` is x^T @ c, or (c^T @ x)^T if narrow."""
-    written = lax.optimization_barrier
-    if kernel.shape[1] > _NARROW:
+    """x @ kernel, its transpose in `kernel` by whichever route writes the least.
+
+    With n rows, a inputs and b features (c^T x)^T writes b (n + a) numbers more than
+    the gradient, x^T c writes n a more.
+    """
+    (rows, inputs), features = x.shape, kernel.shape[1]
+    if features * (rows + inputs) <= 1.25 * rows * inputs:
+        over = (((1,), (1,)), ((), ()))
+        flipped = lax.dot_general(_written(kernel.T), x, over, precision=precision)
+        return _written(flipped).T
+    if rows <= features:
         over = (((0,), (0,)), ((), ()))
-        return lax.dot_general(written(x.T), kernel, over, precision=precision)
-    over = (((1,), (1,)), ((), ()))
-    flipped = lax.dot_general(written(kernel.T), x, over, precision=precision)
-    return written(flipped).T
+        return lax.dot_general(_written(x.T), kernel, over, precision=precision)
+    return lax.dot(x, kernel, precision=precision)
+
+
+_written = lax.optimization_barrier
