@@ -66,7 +66,7 @@ def images(name: str, model, cohort: int, steps: int, clients: int, tests: int) 
     key = jax.random.key(0)
     state = sim.init(params, data, key)
     (data, stores), state = sim.backend.place((data, stores), state, False)
-    evaluate = fm.evaluator(fm.classification(logits))
+    evaluate = fm.evaluator(fm.classification(logits), backend=sim.backend)
 
     @jax.jit
     def one(data, stores, state, key):

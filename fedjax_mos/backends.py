@@ -40,7 +40,9 @@ def vmapped() -> Backend:
         up, rows, info = mapped(shared, rows, view, cohort.ids)
         return _reduce(up, cohort), rows, info
 
-    return Backend("vmapped", run, _all_lanes, _where_they_are, traced=True)
+    return Backend(
+        "vmapped", run, _all_lanes, _one_by_one, _where_they_are, traced=True
+    )
 
 
 def chunked(chunk: int, *, remat: bool = False) -> Backend:
@@ -82,7 +84,9 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
     ) -> PyTree:
         return jax.lax.map(partial(simulate, shared), lanes)
 
-    return Backend(f"chunked:{chunk}", run, many, _where_they_are, traced=True)
+    return Backend(
+        f"chunked:{chunk}", run, many, _one_by_one, _where_they_are, traced=True
+    )
 
 
 def sharded(
@@ -115,12 +119,32 @@ def sharded(
         rows, info = jax.tree.map(lambda leaf: leaf[:slots], (rows, info))
         return total, rows, info
 
+    def total(
+        fn: Callable[[PyTree, PyTree], PyTree], shared: PyTree, blocks: PyTree
+    ) -> PyTree:
+        have = jax.tree.leaves(blocks)[0].shape[0]
+        index = jnp.arange(-(-have // mesh.shape[axis]) * mesh.shape[axis])
+        padded = tree.gather(blocks, jnp.minimum(index, have - 1))
+
+        def counted(shared: PyTree, block: tuple) -> PyTree:
+            position, own = block
+            return jax.tree.map(
+                lambda leaf: jnp.where(position < have, leaf, 0), fn(shared, own)
+            )
+
+        def local(shared: PyTree, blocks: PyTree) -> PyTree:
+            return jax.lax.psum(inner.total(counted, shared, blocks), axis)
+
+        return jax.shard_map(
+            local, mesh=mesh, in_specs=(P(), P(axis)), out_specs=P(), check_vma=False
+        )(shared, (index, padded))
+
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
         everywhere = NamedSharding(mesh, P())
         return _shared(data, everywhere), jax.device_put(state, everywhere)
 
     name = f"clients over {mesh.shape[axis]} devices, each {inner.name}"
-    return Backend(name, run, _all_lanes, place, traced=True)
+    return Backend(name, run, _all_lanes, total, place, traced=True)
 
 
 def spread(
@@ -156,7 +180,7 @@ def spread(
         return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, split)
 
     name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"
-    return Backend(name, inner.map, many, place, traced=True)
+    return Backend(name, inner.map, many, inner.total, place, traced=True)
 
 
 def debug() -> Backend:
@@ -189,13 +213,24 @@ def debug() -> Backend:
         up, rows, info = jax.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
         return _reduce(up, cohort), rows, info
 
-    return Backend("debug", run, _all_lanes, _where_they_are, traced=False)
+    return Backend("debug", run, _all_lanes, _one_by_one, _where_they_are, traced=False)
 
 
 def _all_lanes(
     simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
 ) -> PyTree:
     return jax.vmap(simulate, (None, 0))(shared, lanes)
+
+
+def _one_by_one(
+    fn: Callable[[PyTree, PyTree], PyTree], shared: PyTree, blocks: PyTree
+) -> PyTree:
+    def add(total: PyTree, block: PyTree) -> tuple[PyTree, None]:
+        return optax.tree.add(total, fn(shared, block)), None
+
+    shapes = jax.eval_shape(fn, shared, tree.gather(blocks, 0))
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.scan(add, zeros, blocks)[0]
 
 
 def _where_they_are(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:

@@ -6,26 +6,32 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_mos import tree
+from fedjax_mos.backends import vmapped
 from fedjax_mos.data.federated import take
-from fedjax_mos.types import Batch, FederatedData, Metrics, Params, PyTree
+from fedjax_mos.types import Backend, Batch, FederatedData, Metrics, Params, PyTree
 
 PerExample = Callable[[Params, Batch], Metrics]
 Stores = Mapping[str, FederatedData]
 
 
 def evaluator(
-    metrics: PerExample, batch_size: int = 200
+    metrics: PerExample, batch_size: int = 200, backend: Backend | None = None
 ) -> Callable[[Params, Stores], Metrics]:
     """A pure function `(params, stores) -> {"store_metric": mean}`.
 
     The mean runs over all examples that the clients of a store own; since p_i is a
-    share of examples, that is sum_i p_i (mean of client i).
+    share of examples, that is sum_i p_i (mean of client i). `batch_size` examples at a
+    time, on as many devices as `backend` has (default: one).
     """
+
+    layout = vmapped() if backend is None else backend
 
     def evaluate(params: Params, stores: Stores) -> Metrics:
         out = {}
         for name, data in stores.items():
-            total = _scan(metrics, params, data, batch_size, lambda m, _: m.sum())
+            total = _sum(
+                metrics, params, data, batch_size, layout, lambda m, _: m.sum()
+            )
             for metric, value in total.items():
                 out[f"{name}_{metric}"] = value / data.order.shape[0]
         return out
@@ -45,17 +51,18 @@ def per_client(
             owner = jnp.searchsorted(data.offset, position, side="right") - 1
             return jnp.zeros(n, values.dtype).at[owner].add(values)
 
-        total = _scan(metrics, params, data, batch_size, by_client)
+        total = _sum(metrics, params, data, batch_size, vmapped(), by_client)
         return {name: value / data.size for name, value in total.items()}
 
     return evaluate
 
 
-def _scan(
+def _sum(
     metrics: PerExample,
     params: Params,
     data: FederatedData,
     batch_size: int,
+    backend: Backend,
     reduce: Callable[[jax.Array, jax.Array], jax.Array],
 ) -> PyTree:
     """Sum of `reduce(values, positions)` over blocks; padding counts as zero."""
@@ -64,7 +71,8 @@ def _scan(
     positions = jnp.arange(-(-total // width) * width).reshape(-1, width)
     dtype = tree.float_dtype(params)
 
-    def block(position: jax.Array) -> Metrics:
+    def block(shared: tuple[Params, FederatedData], position: jax.Array) -> Metrics:
+        params, data = shared
         index = jnp.minimum(position, total - 1)
         batch = take(data, jnp.where(position < total, data.order[index], -1))
         return {
@@ -72,9 +80,4 @@ def _scan(
             for name, v in metrics(params, batch).items()
         }
 
-    def add(carry: Metrics, position: jax.Array) -> tuple[Metrics, None]:
-        return jax.tree.map(jnp.add, carry, block(position)), None
-
-    shapes = jax.eval_shape(block, positions[0])
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return jax.lax.scan(add, zeros, positions)[0]
+    return backend.total(block, (params, data), positions)

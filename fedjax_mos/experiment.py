@@ -211,8 +211,11 @@ class Experiment(Setting):
             h = h if start else normalised(h)
             return models.forward(model, params, h, start=start, key=key)
 
+        ragged = 1.0
         if self.epochs is not None:
             plan = epochs(self.epochs, self.batch_size)
+            steps = np.ceil(np.asarray(data.size) / self.batch_size)
+            ragged = float(steps.max() / steps.mean())
         else:
             plan = with_replacement(self.steps or DEFAULT_STEPS, self.batch_size)
         loss = cross_entropy(apply)
@@ -267,7 +270,7 @@ class Experiment(Setting):
                 schedule=spec(catalog.SCHEDULE.factory, **chosen["schedule"])
                 if _switched_on(chosen["schedule"])
                 else per_round,
-                backend=backend_of(self.backend, shapes, slots, lanes),
+                backend=backend_of(self.backend, shapes, slots, lanes, ragged),
             )
 
         sim = simulate(adapted.sampler if adapted else self._pooled(choose), cohort)
@@ -283,7 +286,7 @@ class Experiment(Setting):
             params = models.init(model, k_params, jnp.zeros(first.shape, first.dtype))
             return sim.init(params, data, k_run, hp), k_run
 
-        metrics = evaluator(classification(apply))
+        metrics = evaluator(classification(apply), backend=sim.backend)
         return Problem(sim, data, stores, metrics, start, apply, adaptation)
 
     def _cohort(self, clients: int) -> int:

@@ -8,13 +8,19 @@ from fedjax_mos.types import Backend, Params
 # Rules of `auto` on CPU, from benchmarks/NOTES.md.
 _CACHE = 2 * 2**20  # bytes of client models worked on at a time, about a core's share
 _TINY = 100_000  # numbers in a cohort's models below which one device is faster
+_RAGGED = 3  # the most work of a client over the mean, above which they go one by one
 
 
-def backend_of(name: str, params: Params, cohort: int = 1, lanes: int = 1) -> Backend:
-    """The backend called `name`; auto decides by platform, model and numbers."""
+def backend_of(
+    name: str, params: Params, cohort: int = 1, lanes: int = 1, ragged: float = 1.0
+) -> Backend:
+    """The backend called `name`; auto decides by platform, model and numbers.
+
+    `ragged` is the work of the client with most over the mean (1: all have the same).
+    """
     kind, slots = backend_parts(name)
     if kind == "auto":
-        kind, slots = chosen(params, cohort, lanes)
+        kind, slots = chosen(params, cohort, lanes, ragged)
     inner = backends.vmapped() if slots is None else backends.chunked(slots)
     if kind == "sharded":
         return backends.sharded(inner=inner)
@@ -23,13 +29,16 @@ def backend_of(name: str, params: Params, cohort: int = 1, lanes: int = 1) -> Ba
     return backends.debug() if kind == "debug" else inner
 
 
-def chosen(params: Params, cohort: int, lanes: int) -> tuple[str, int | None]:
+def chosen(
+    params: Params, cohort: int, lanes: int, ragged: float = 1.0
+) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
     On an accelerator everything at once. On CPU convolutional clients go one at a time,
-    because the patches of one just fit the cache; others as many at a time as fit. With
-    several devices, lanes are split over them if they divide them, else clients (unless
-    they are tiny).
+    because the patches of one just fit the cache; others as many at a time as fit. Very
+    ragged ones go one at a time too, because only then their idle steps are skipped.
+    With several devices, lanes are split over them if they divide them, else clients
+    (unless they are tiny).
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
@@ -38,7 +47,7 @@ def chosen(params: Params, cohort: int, lanes: int) -> tuple[str, int | None]:
     devices = jax.device_count()
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     slots = max(_CACHE // bytes_each, 1)
-    if any(leaf.ndim == 4 for leaf in leaves):
+    if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1
     kind = "vmapped" if slots >= cohort else "chunked"
     if devices > 1 and lanes > 1 and lanes % devices == 0:

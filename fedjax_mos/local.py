@@ -149,17 +149,23 @@ def over_all(
     rows = view.order[jnp.minimum(view.offset + position, last)]
     rows = jnp.where(position < view.size, rows, -1)
     counts = (rows >= 0).sum(axis=1)
-    # A block without examples computes on a real one and weighs nothing.
+    # Under vmap a block without examples computes all the same: on a real one.
     first = jnp.where(counts > 0, rows[:, 0], view.order[view.offset])
     rows = rows.at[:, 0].set(first)
 
     def block(total: PyTree, xs: tuple) -> tuple[PyTree, None]:
         rows, count, key = xs
-        out = measure(take(view, rows), key)
-        add = jax.tree.map(
-            lambda t, o: t + (count / view.size).astype(o.dtype) * o, total, out
-        )
-        return add, None
+
+        def add(total: PyTree) -> PyTree:
+            return jax.tree.map(
+                lambda t, o: t + (count / view.size).astype(o.dtype) * o,
+                total,
+                measure(take(view, rows), key),
+            )
+
+        if blocks == 1:
+            return add(total), None
+        return jax.lax.cond(count > 0, add, lambda total: total, total), None
 
     shapes = jax.eval_shape(measure, take(view, rows[0]), key)
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)

@@ -333,6 +333,8 @@ class Backend(NamedTuple):
     name: str
     map: MapClients
     many: MapLanes
+    # Sum of fn(shared, block) over blocks: (fn, shared, blocks [B, ...]) -> sum.
+    total: Callable[[Callable[[PyTree, PyTree], PyTree], PyTree, PyTree], PyTree]
     # Put a run's data (only read) and state (donated; with lanes or not) where they
     # are used: (data, state, lanes) -> (data, state).
     place: Callable[[PyTree, PyTree, bool], tuple[PyTree, PyTree]]

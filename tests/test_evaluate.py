@@ -38,16 +38,25 @@ def positions(data):
     return np.split(np.asarray(data.order), np.asarray(data.offset)[1:])
 
 
+def test_devices_share_the_blocks():
+    """Every device going through the whole store."""
+    evaluate = fm.evaluator(METRICS, 7, fm.sharded())
+    program = jax.jit(evaluate).lower(problem.softmax_params(), {"a": problem.data()})
+    text = program.compile().as_text()
+    assert "s32[4,7]" in text  # 43 examples are 7 blocks: 4 for each device, one empty
+
+
 def test_the_problem_is_not_degenerate():
     """With equal values everywhere the tests below would show nothing."""
     accuracy = per_example()["accuracy"]
     assert 0 < accuracy.mean() < 1
 
 
+@pytest.mark.parametrize("backend", [None, fm.sharded()], ids=["plain", "sharded"])
 @pytest.mark.parametrize("batch_size", BATCHES)
-def test_the_evaluator_is_a_mean_over_examples(batch_size):
+def test_the_evaluator_is_a_mean_over_examples(batch_size, backend):
     """A last block counted in full, or examples not owned, would shift the mean."""
-    evaluate = jax.jit(fm.evaluator(METRICS, batch_size))
+    evaluate = jax.jit(fm.evaluator(METRICS, batch_size, backend))
     stores = {"train": problem.data(), "test": shared()}
     got = evaluate(problem.softmax_params(), stores)
     assert set(got) == {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}

@@ -60,6 +60,17 @@ def test_accelerators_do_everything_at_once(monkeypatch):
     assert layout.chosen(IMAGES, 25, 4) == ("vmapped", None)
 
 
+def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
+    """A cohort that waits for the idle steps of nearly all of its clients."""
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert layout.chosen(SMALL, 10, 1, 2.9) == ("vmapped", None)
+    assert layout.chosen(SMALL, 10, 1, 3.1) == ("chunked", 1)
+    sizes = {"clients": 20, "partition": "dirichlet", "epochs": 1, "batch_size": 5}
+    for alpha, name in ((100.0, "vmapped"), (0.05, "chunked:1")):
+        given = fm.Experiment(cohort=4, **sizes, options={"partition.alpha": alpha})
+        assert given.build().sim.backend.name == name, alpha
+
+
 def trained(backend, lanes):
     sim = fm.simulation(AVERAGE, WORK, fm.adaptive(3), backend=backend)
     data = problem.data()
