@@ -21,6 +21,7 @@ from workloads import WORKLOADS
 import fedjax_mos as fm
 from fedjax_mos import models, samplers
 from fedjax_mos.layout import backend_of
+from fedjax_mos.sweeps.lanes import fits, spread_out
 
 REPEATS = 5
 FEATURES, EXAMPLES, ROUNDS = 16, 20, 20
@@ -53,27 +54,52 @@ def logistic(clients: int, cohort: int = 100) -> tuple[list[float], int]:
     return [t / ROUNDS for t in times], stored
 
 
-def swept(name: str, configurations: int) -> list[float]:
-    """A round of so many configurations (learning rates) as one program."""
-    work = WORKLOADS[name]
-    sim = ours.simulation(work, lanes=configurations)
-    data, params = ours.federated(work), ours.starting(work.model)
-    key = jax.random.key(0)
+class Swept:
+    """Rounds of many configurations (learning rates), in the pieces of `fm.sweep`."""
 
-    def start(lr):
-        return sim.init(params, data, key, {"algorithm": {"lr": lr}})
+    def __init__(self, name: str, configurations: int):
+        work = WORKLOADS[name]
+        data, params = ours.federated(work), ours.starting(work.model)
+        key = jax.random.key(0)
+        plain = ours.simulation(work, backend="vmapped")
+        alone = jax.eval_shape(lambda: plain.init(params, data, key))
+        width = spread_out(configurations, fits(alone, work.cohort))
+        sim = ours.simulation(work, lanes=width)
+        rounds = max(work.rounds // 4, 1)
 
-    rates = work.lr * jnp.linspace(0.5, 1.5, configurations)
-    lanes = (jax.vmap(start)(rates), jnp.broadcast_to(key, configurations))
-    rounds = max(work.rounds // 4, 1)
-    data, lanes = sim.backend.place(data, lanes, True)
+        def start(lr):
+            return sim.init(params, data, key, {"algorithm": {"lr": lr}})
 
-    def simulate(data, lane):
-        return fm.rollout(sim, data, *lane, rounds)[0].server.params
+        def simulate(data, lane):
+            return fm.rollout(sim, data, *lane, rounds)[0].server.params
 
-    block = jax.jit(lambda data, lanes: sim.backend.many(simulate, data, lanes))
-    times = seconds(lambda: jax.block_until_ready(block(data, lanes)), REPEATS)
-    return [t / rounds for t in times]
+        rates = work.lr * jnp.linspace(0.5, 1.5, configurations)
+        keys = jnp.broadcast_to(key, width)
+        self.rounds, self.pieces = rounds, []
+        for part in rates.reshape(-1, width):
+            lanes = (jax.vmap(start)(part), keys)
+            self.data, lanes = sim.backend.place(data, lanes, True)
+            self.pieces.append(lanes)
+        self.block = jax.jit(
+            lambda data, lanes: sim.backend.many(simulate, data, lanes)
+        )
+
+    def run(self) -> None:
+        for lanes in self.pieces:
+            jax.block_until_ready(self.block(self.data, lanes))
+
+
+def alone_and_swept(name: str, configurations: int) -> tuple[list[float], list[float]]:
+    """Seconds per round of one run and of a sweep, interleaved."""
+    single, many = ours.ready(name), Swept(name, configurations)
+    single.rounds()
+    many.run()
+    one: list[float] = []
+    all_of_them: list[float] = []
+    for _ in range(REPEATS):
+        one += seconds(single.rounds, 1, warmup=0)
+        all_of_them += seconds(many.run, 1, warmup=0)
+    return [t / single.work.rounds for t in one], [t / many.rounds for t in all_of_them]
 
 
 def measured(ready: Ready) -> list[float]:
@@ -107,12 +133,10 @@ def main() -> None:
             add("steps", str(steps), measured(Ready(w5._replace(steps=steps))))
     if "sweep" in chosen:
         for name in ("W5", "W3", "W1"):
-            alone = measured(ours.ready(name))
+            alone, times = alone_and_swept(name, 32)
             add(f"sweep {name}", "single run", alone)
-            for configurations in (8, 32):
-                times = swept(name, configurations)
-                each = {"each": sorted(times)[len(times) // 2] / configurations}
-                add(f"sweep {name}", f"{configurations} as one", times, **each)
+            each = {"each": sorted(times)[len(times) // 2] / 32}
+            add(f"sweep {name}", "32 swept", times, **each)
     if "width" in chosen:
         for hidden in (64, 128, 256, 512, 1024):
             ours.MODELS["small"] = models.mlp(hidden=(hidden,))

@@ -54,7 +54,12 @@ def chosen(
         kind = "spread"
     elif devices > 1 and cohort > 1 and size * cohort >= _TINY:
         kind, cohort = "sharded", -(-cohort // devices)
-    return kind, None if slots >= cohort else slots
+    return kind, None if slots >= cohort else _even(cohort, slots)
+
+
+def _even(cohort: int, most: int) -> int:
+    """Slots at a time, about `most` or fewer, that leave the fewest dead ones."""
+    return min(range(most, most // 2, -1), key=lambda slots: -cohort % slots)
 
 
 def backend_parts(name: str) -> tuple[str, int | None]:

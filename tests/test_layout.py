@@ -37,11 +37,11 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
     ("devices", "params", "cohort", "lanes", "expected"),
     [
         (1, SMALL, 10, 1, ("vmapped", None)),
-        (1, LARGE, 50, 1, ("chunked", 3)),
+        (1, LARGE, 50, 1, ("chunked", 2)),  # three fit, but do not divide fifty
         (1, IMAGES, 25, 1, ("chunked", 1)),
         (2, SMALL, 10, 1, ("vmapped", None)),  # too tiny to be split
         (2, SMALL, 100, 1, ("sharded", None)),
-        (2, LARGE, 50, 1, ("sharded", 3)),
+        (2, LARGE, 50, 1, ("sharded", 2)),
         (2, IMAGES, 25, 1, ("sharded", 1)),
         (2, SMALL, 10, 4, ("spread", None)),
         (2, IMAGES, 25, 4, ("spread", 1)),

@@ -10,7 +10,7 @@ import jax
 from fedjax_mos.experiment import Experiment
 from fedjax_mos.sweeps.grid import Configuration
 from fedjax_mos.sweeps.members import FIELDS, member, value_of
-from fedjax_mos.types import Hp, PyTree, Simulation
+from fedjax_mos.types import Hp, PyTree, RoundState, Simulation
 
 # Their numbers decide data and shapes; those of all other components are leaves.
 _STATIC = ("partition", "model", "dataset")
@@ -67,16 +67,24 @@ def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
         groups.setdefault(_program(lane.experiment), []).append(i)
     out = []
     for number, group in enumerate(groups.values()):
-        fits = fitting(lanes[group[0]].experiment)  # also what only `build` can check
-        count = math.ceil(len(group) / (width or fits))
-        even = math.ceil(len(group) / count)
-        if width is None:  # lanes may be split over the devices
-            even += -even % jax.device_count()
+        most = fitting(lanes[group[0]].experiment)  # also what only `build` can check
+        even = equal(len(group), width) if width else spread_out(len(group), most)
         out += [
             Piece(number, group[start : start + even], even)
             for start in range(0, len(group), even)
         ]
     return out
+
+
+def equal(count: int, most: int) -> int:
+    """The width of the fewest pieces of at most `most`, as equal as can be."""
+    return math.ceil(count / math.ceil(count / most))
+
+
+def spread_out(count: int, most: int) -> int:
+    """The same, such that the devices divide it."""
+    even = equal(count, most)
+    return even + -even % jax.device_count()
 
 
 def budget() -> int:
@@ -89,14 +97,19 @@ def budget() -> int:
 
 
 def fitting(experiment: Experiment) -> int:
+    """How many lanes of an experiment fit the budget."""
+    problem = experiment.build(lanes=jax.device_count())
+    state, _ = jax.eval_shape(problem.start, jax.random.key(0))
+    return fits(state, experiment.cohort)
+
+
+def fits(state: RoundState, cohort: int) -> int:
     """How many lanes fit the budget, by the sizes of state and parameters.
 
     A lane holds its state twice (before and after a round) and about four trees of
     parameters per client at work. Activations are not counted.
     """
-    problem = experiment.build(lanes=jax.device_count())
-    state, _ = jax.eval_shape(problem.start, jax.random.key(0))
-    work = 4 * experiment.cohort * _bytes(state.server.params)
+    work = 4 * cohort * _bytes(state.server.params)
     return max(1, budget() // (2 * _bytes(state) + work))
 
 
