@@ -54,15 +54,10 @@ from fedjax_mos.experiment import Experiment
 from fedjax_mos.gradients.hypergrad import hypergrad
 from fedjax_mos.gradients.tune import tune
 from fedjax_mos.hyperparameters import decaying, spec
-from fedjax_mos.local import (
-    epochs,
-    local_scan,
-    local_work,
-    num_steps,
-    with_replacement,
-)
+from fedjax_mos.local import local_scan, local_work, num_steps
 from fedjax_mos.losses import classification, cross_entropy, masked_mean
 from fedjax_mos.machine import use_all_cores
+from fedjax_mos.plans import epochs, with_replacement
 from fedjax_mos.round import simulation
 from fedjax_mos.run import rollout, run
 from fedjax_mos.samplers import (

@@ -122,9 +122,7 @@ def sharded(
     def total(
         fn: Callable[[PyTree, PyTree], PyTree], shared: PyTree, blocks: PyTree
     ) -> PyTree:
-        have = jax.tree.leaves(blocks)[0].shape[0]
-        index = jnp.arange(-(-have // mesh.shape[axis]) * mesh.shape[axis])
-        padded = tree.gather(blocks, jnp.minimum(index, have - 1))
+        have, padded = _filled_up(blocks, mesh.shape[axis])
 
         def counted(shared: PyTree, block: tuple) -> PyTree:
             position, own = block
@@ -137,7 +135,7 @@ def sharded(
 
         return jax.shard_map(
             local, mesh=mesh, in_specs=(P(), P(axis)), out_specs=P(), check_vma=False
-        )(shared, (index, padded))
+        )(shared, (jnp.arange(len(jax.tree.leaves(padded)[0])), padded))
 
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
         everywhere = NamedSharding(mesh, P())
@@ -152,32 +150,30 @@ def spread(
 ) -> Backend:
     """Lanes split over the devices of `mesh` (default: all), `inner` on each.
 
-    A number of lanes that the devices do not divide, or no lanes at all, is `inner`.
+    Where the devices do not divide them, some do copies of the last one.
     """
     inner = vmapped() if inner is None else inner
     mesh = _all_devices(axis) if mesh is None else mesh
 
-    def divides(lanes: PyTree) -> bool:
-        return jax.tree.leaves(lanes)[0].shape[0] % mesh.shape[axis] == 0
-
     def many(
         simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
     ) -> PyTree:
-        if not divides(lanes):
-            return inner.many(simulate, shared, lanes)
-        return jax.shard_map(
+        have, padded = _filled_up(lanes, mesh.shape[axis])
+        out = jax.shard_map(
             partial(inner.many, simulate),
             mesh=mesh,
             in_specs=(P(), P(axis)),
             out_specs=P(axis),
             check_vma=False,
-        )(shared, lanes)
+        )(shared, padded)
+        return jax.tree.map(lambda leaf: leaf[:have], out)
 
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
-        if not (lanes and divides(state)):
+        if not lanes:
             return inner.place(data, state, lanes)
-        split = NamedSharding(mesh, P(axis))
-        return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, split)
+        even = jax.tree.leaves(state)[0].shape[0] % mesh.shape[axis] == 0
+        where = NamedSharding(mesh, P(axis) if even else P())
+        return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, where)
 
     name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"
     return Backend(name, inner.map, many, inner.total, place, traced=True)
@@ -279,14 +275,18 @@ def live(leaf: jax.Array, cohort: Cohort) -> jax.Array:
 
 def _pad(slots: tuple, multiple: int) -> tuple:
     """Add dead slots, copies of the last one, up to a multiple."""
-    *others, cohort = slots
-    have = cohort.ids.shape[0]
-    if have % multiple == 0:
-        return slots
-    index = jnp.arange(-(-have // multiple) * multiple)
-    *others, cohort = tree.gather(slots, jnp.minimum(index, have - 1))
-    mask = cohort.mask & (index < have)
+    have, (*others, cohort) = _filled_up(slots, multiple)
+    mask = cohort.mask & (jnp.arange(cohort.ids.shape[0]) < have)
     return (*others, Cohort(cohort.ids, cohort.weights, mask))
+
+
+def _filled_up(rows: PyTree, multiple: int) -> tuple[int, PyTree]:
+    """How many rows there are, and those with copies of the last up to a multiple."""
+    have = jax.tree.leaves(rows)[0].shape[0]
+    if have % multiple == 0:
+        return have, rows
+    index = jnp.arange(-(-have // multiple) * multiple)
+    return have, tree.gather(rows, jnp.minimum(index, have - 1))
 
 
 _OWN = ("offset", "size", "share", "importance")  # a view's parts with a slot axis

@@ -22,20 +22,17 @@ from fedjax_mos.data import augment
 from fedjax_mos.evaluate import evaluator
 from fedjax_mos.hyperparameters import check_hp, per_round, spec
 from fedjax_mos.layout import backend_of, backend_parts
-from fedjax_mos.local import epochs, with_replacement
 from fedjax_mos.losses import classification, cross_entropy, mean_cross_entropy
 from fedjax_mos.machine import keep_programs
+from fedjax_mos.plans import epochs, with_replacement
 from fedjax_mos.population import population
+from fedjax_mos.problem import Problem
 from fedjax_mos.round import simulation
-from fedjax_mos.run import run
 from fedjax_mos.samplers import Adapted, everyone, pools
 from fedjax_mos.setting import Setting
 from fedjax_mos.types import (
-    Adaptation,
     Algorithm,
-    FederatedData,
     Key,
-    Metrics,
     Params,
     RoundState,
     Sampler,
@@ -57,46 +54,6 @@ _NUMERIC = (
     "local",
     "schedule",
 )
-
-
-class Problem(NamedTuple):
-    """An experiment made ready: the pieces of the low-level interface."""
-
-    sim: Simulation
-    data: FederatedData
-    stores: dict[str, FederatedData]
-    evaluate: Callable[[Params, Any], Metrics]
-    start: Callable[..., tuple[RoundState, Key]]  # (key, hp=None) -> state, run's key
-    apply: Callable[[Params, jax.Array, Key | None], jax.Array]  # raw x -> logits
-    adaptation: Adaptation | None = None  # what `run` does between rounds
-
-    def metrics(self) -> list[str]:
-        """Names of what `evaluate` measures."""
-        state, _ = jax.eval_shape(self.start, jax.random.key(0))
-        return list(jax.eval_shape(self.evaluate, state.server.params, self.stores))
-
-    def run(
-        self,
-        state: RoundState,
-        key: Key,
-        rounds: int,
-        *,
-        every: int = 1,
-        progress: bool = True,
-    ) -> "tuple[RoundState, pd.DataFrame]":
-        """`fm.run` of this problem from what `start` gave, for one lane or several."""
-        return run(
-            self.sim,
-            self.data,
-            state,
-            key,
-            rounds,
-            evaluate=self.evaluate,
-            stores=self.stores,
-            every=every,
-            adaptation=self.adaptation,
-            progress=progress,
-        )
 
 
 class Result(NamedTuple):

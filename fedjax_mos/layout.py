@@ -37,7 +37,7 @@ def chosen(
     On an accelerator everything at once. On CPU convolutional clients go one at a time,
     because the patches of one just fit the cache; others as many at a time as fit. Very
     ragged ones go one at a time too, because only then their idle steps are skipped.
-    With several devices, lanes are split over them if they divide them, else clients
+    With several devices, lanes are split over them if there are enough, else clients
     (unless they are tiny).
     """
     leaves = jax.tree.leaves(params)
@@ -50,7 +50,7 @@ def chosen(
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1
     kind = "vmapped" if slots >= cohort else "chunked"
-    if devices > 1 and lanes > 1 and lanes % devices == 0:
+    if lanes >= devices > 1:
         kind = "spread"
     elif devices > 1 and cohort > 1 and size * cohort >= _TINY:
         kind, cohort = "sharded", -(-cohort // devices)

@@ -1,4 +1,4 @@
-"""One client's local work: plans of minibatches, gradients and steps.
+"""One client's local work: gradients and steps along a plan of minibatches.
 
 Every algorithm draws its plan from the same key, so methods that are compared under
 one seed see the same batches.
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_mos.data.federated import take
+from fedjax_mos.plans import check_positive, shuffled
 from fedjax_mos.types import (
     Batch,
     ClientView,
@@ -32,61 +33,6 @@ from fedjax_mos.types import (
 # Purposes, folded into a client's key by whatever draws from it.
 PLAN, LARGE_BATCH, FULL_GRADIENT = range(3)
 _AUGMENT = 0x41  # folded into a step's key, which dropout uses as it is
-
-
-def shuffled(view: ClientView, key: Key) -> jax.Array:
-    """The client's rows in random order, then -1 up to the largest client's size."""
-    position = jnp.arange(view.largest)
-    draws = jnp.where(
-        position < view.size, jax.random.uniform(key, (view.largest,)), jnp.inf
-    )
-    rows = view.order[view.offset + jnp.argsort(draws)]
-    return jnp.where(position < view.size, rows, -1)
-
-
-def with_replacement(steps: int, batch_size: int) -> MakePlan:
-    """`steps` minibatches of `batch_size` examples, each drawn independently."""
-    _check_positive(steps=steps, batch_size=batch_size)
-
-    def plan(view: ClientView, key: Key) -> Plan:
-        k_rows, k_steps = jax.random.split(key)
-        draws = jax.random.randint(k_rows, (steps, batch_size), 0, view.size)
-        return Plan(
-            rows=view.order[view.offset + draws],
-            active=None,
-            epoch=jnp.zeros(steps, jnp.int32),
-            keys=jax.random.split(k_steps, steps),
-        )
-
-    return plan
-
-
-def epochs(epochs: int, batch_size: int) -> MakePlan:
-    """Each example exactly `epochs` times, reshuffled; short last batches are kept.
-
-    A client of n examples takes epochs * ceil(n / batch_size) active steps.
-    """
-    _check_positive(epochs=epochs, batch_size=batch_size)
-
-    def plan(view: ClientView, key: Key) -> Plan:
-        k_rows, k_steps = jax.random.split(key)
-        per_epoch = -(-view.largest // batch_size)
-        steps = epochs * per_epoch
-        rows = jax.vmap(shuffled, (None, 0))(view, jax.random.split(k_rows, epochs))
-        padding = per_epoch * batch_size - view.largest
-        rows = jnp.pad(rows, ((0, 0), (0, padding)), constant_values=-1)
-        rows = rows.reshape(steps, batch_size)
-        active = rows[:, 0] >= 0
-        # An inactive step still computes: on a real example, so that it stays finite.
-        rows = jnp.where(active[:, None], rows, rows[0, 0])
-        return Plan(
-            rows=rows,
-            active=active,
-            epoch=jnp.repeat(jnp.arange(epochs), per_epoch),
-            keys=jax.random.split(k_steps, steps),
-        )
-
-    return plan
 
 
 def num_steps(plan: Plan) -> jax.Array:
@@ -192,7 +138,7 @@ def local_work(
     Full gradients go through `micro_batch` examples at a time. `forward` is the staged
     model behind `loss`, for methods that use its features.
     """
-    _check_positive(micro_batch=micro_batch)
+    check_positive(micro_batch=micro_batch)
 
     def raw(
         objective: Loss, params: Params, batch: Batch, key: Key
@@ -288,9 +234,3 @@ def walk(
 
     y, values = local_scan(step, x, view, plan)
     return y, plan, {"loss": values.sum() / num_steps(plan)}
-
-
-def _check_positive(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1: got {value}")

@@ -1,10 +1,6 @@
 """Many rounds: `rollout` for transforms, `run` for people."""
 
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos import adapting
+from fedjax_mos.history import History
+from fedjax_mos.interrupts import patience
 from fedjax_mos.types import (
     Adaptation,
     FederatedData,
@@ -105,7 +103,7 @@ def run(
     (data, stores), (state, key) = sim.backend.place(
         (data, stores), (state, key), lanes
     )
-    history = _History(lanes, first)
+    history = History(lanes, first)
     bar = tqdm(total=rounds, unit="round", disable=not progress)
     with bar, patience() as interrupted:
         stops = adapting.stops(adaptation, first, rounds)
@@ -132,36 +130,6 @@ def run(
                     history.evaluated(over(state.server.params, stores))
                 break
     return state, history.frame()
-
-
-class _Handler:
-    """The first interrupt sets `event`; the second one interrupts as usual."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-
-    def __call__(self, number: int, frame: Any) -> None:
-        if self.event.is_set():
-            raise KeyboardInterrupt
-        self.event.set()
-
-
-@contextmanager
-def patience() -> Iterator[threading.Event]:
-    """An event that the first interrupt sets, so that work can end in good order.
-
-    Inside another `patience` it is that one's: a loop over runs ends with its run.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield threading.Event()  # only the main thread may handle signals
-        return
-    before = signal.getsignal(signal.SIGINT)
-    handler = before if isinstance(before, _Handler) else _Handler()
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield handler.event
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _advance(
@@ -225,87 +193,3 @@ def _blocks(
         if tail:
             out.append((tail, tail if stop == rounds else 0))
     return out
-
-
-class _History:
-    """Collects blocks on the host."""
-
-    def __init__(self, lanes: bool, first: int) -> None:
-        self.lanes = lanes
-        self.first = first
-        self.rounds = 0
-        self.start = time.perf_counter()
-        self.parts: list[dict[str, np.ndarray]] = []  # columns [lanes, rounds]
-        self.last: dict[str, str] = {}
-        self.owed = {"bits_up": np.zeros(1, int), "bits_down": np.zeros(1, int)}
-
-    def charge(self, bits_up: list[int], bits_down: list[int]) -> None:
-        """Bits [lanes] that count in the next round."""
-        self.owed = {"bits_up": np.array(bits_up), "bits_down": np.array(bits_down)}
-
-    def evaluated(self, values: PyTree) -> None:
-        """Put `values` into the last round."""
-        part = self.parts[-1]
-        for name, value in jax.device_get(values).items():
-            part[name] = np.full(part["bits_up"].shape, np.nan)
-            part[name][:, -1] = value
-
-    def add(self, out: PyTree, every: int) -> None:
-        info, values = jax.device_get(out)  # the one transfer of the block
-        if not self.lanes:
-            info, values = jax.tree.map(lambda leaf: leaf[None], (info, values))
-        lanes, length = info.bits_up.shape[:2]
-        columns = {f"local_{name}": v for name, v in info.metrics.items()}
-        for name, value in values.items():
-            columns[name] = np.full((lanes, length), np.nan)
-            columns[name][:, every - 1 :: every] = value
-        columns["bits_up"] = info.bits_up.sum(-1, dtype=np.int64)
-        columns["bits_down"] = info.bits_down.sum(-1, dtype=np.int64)
-        for name, bits in self.owed.items():
-            columns[name][:, 0] += bits
-        self.charge([0], [0])
-        seconds = time.perf_counter() - self.start
-        columns["seconds"] = np.full((lanes, length), np.nan)
-        columns["seconds"][:, -1] = seconds
-        self.parts.append(columns)
-        self.rounds += length
-        self.last |= {  # as much as fits a line
-            name: f"{float(value[:, -1].mean()):.4g}"
-            for name, value in list(values.items())[:2]
-        }
-
-    def frame(self) -> "pd.DataFrame":
-        import pandas as pd
-
-        # A block without an evaluation lacks its columns.
-        columns = {
-            name: np.concatenate(
-                [
-                    part.get(name, np.full(part["bits_up"].shape, np.nan))
-                    for part in self.parts
-                ],
-                axis=1,
-            )
-            for name in max(self.parts, key=len)
-        }
-        lanes, length = columns["bits_up"].shape
-        for name in ("bits_up", "bits_down"):
-            columns[name] = columns[name].cumsum(axis=1)
-        columns["seconds"] = _spread(columns["seconds"])
-        index = {
-            "lane": np.repeat(np.arange(lanes), length),
-            "round": np.tile(self.first + 1 + np.arange(length), lanes),
-        }
-        flat = {name: value.reshape(-1) for name, value in columns.items()}
-        frame = pd.DataFrame(index | flat)
-        return frame if self.lanes else frame.drop(columns="lane")
-
-
-def _spread(seconds: np.ndarray) -> np.ndarray:
-    """Times are known at the end of a visit; its rounds share them evenly."""
-    rounds = np.arange(1, seconds.shape[1] + 1)
-    known = ~np.isnan(seconds[0])
-    ends = np.concatenate([[0], rounds[known]])
-    return np.stack(
-        [np.interp(rounds, ends, np.concatenate([[0], row[known]])) for row in seconds]
-    )

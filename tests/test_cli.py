@@ -176,7 +176,7 @@ def interrupted(monkeypatch):
     """Ctrl-C while the host waits for the second block of rounds."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")
-    history = importlib.import_module("fedjax_mos.run")._History
+    history = importlib.import_module("fedjax_mos.history").History
     add, calls = history.add, []
 
     def impatient(self, *args):

@@ -45,7 +45,8 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
         (2, IMAGES, 25, 1, ("sharded", 1)),
         (2, SMALL, 10, 4, ("spread", None)),
         (2, IMAGES, 25, 4, ("spread", 1)),
-        (2, IMAGES, 25, 5, ("sharded", 1)),  # two devices do not divide five
+        (2, IMAGES, 25, 5, ("spread", 1)),
+        (8, IMAGES, 25, 5, ("sharded", 1)),  # too few simulations for all devices
     ],
 )
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):

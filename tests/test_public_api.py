@@ -167,8 +167,9 @@ def test_engine_knows_no_component():
     """A round, backend or run that works for one method only."""
     assert {"types", "tree", "backends"} <= imports(PACKAGE / "round.py")
     allowed = ("types", "tree", "data", "channels.identity", "hyperparameters")
-    for path in files("backends", "run", "round", "adapting"):
-        extra = {"round": ("backends",), "run": ("adapting",)}.get(module(path), ())
+    parts = {"round": ("backends",), "run": ("adapting", "history", "interrupts")}
+    for path in files("backends", "run", "round", "adapting", "history", "interrupts"):
+        extra = parts.get(module(path), ())
         assert not outside(imports(path), *allowed, *extra), path
 
 
@@ -182,7 +183,8 @@ def test_algorithms_know_no_engine():
 def test_parts_know_no_method():
     """Data, local work, losses, channels or samplers that depend on a method."""
     above = ("algorithms", "catalog", "experiment", "report", "cli", "round", "run")
-    for path in files("data", "local", "losses", "channels", "samplers", "models"):
+    lower = ("data", "plans", "local", "losses", "channels", "samplers", "models")
+    for path in files(*lower):
         imported = imports(path)
         assert outside(imported, *above) == imported, path
 

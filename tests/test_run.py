@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.history import History
 from fedjax_mos.types import Channel, Cohort, RoundInfo, Wire
 from tests import problem
 
@@ -195,7 +196,7 @@ def test_bits_stay_exact_beyond_floats():
     rounds, slots = 1201, 2001
     bits = np.full((rounds, slots), BITS, np.uint32)
     cohort = Cohort(np.zeros(1), np.zeros(1), np.zeros(1))
-    history = module._History(lanes=False, first=0)
+    history = History(lanes=False, first=0)
     for part in (bits[:500], bits[500:]):
         history.add((RoundInfo({}, part, part, cohort), {}), 1)
     frame = history.frame()
@@ -207,7 +208,7 @@ def test_bits_stay_exact_beyond_floats():
 @pytest.mark.parametrize("visit", [1, 2])
 def test_an_interrupt_returns_what_is_there(visit, monkeypatch, capsys):
     """Ctrl-C after an hour must not cost the hour."""
-    add, calls = module._History.add, []
+    add, calls = History.add, []
 
     def interrupted(self, *args):
         calls.append(args)
@@ -215,7 +216,7 @@ def test_an_interrupt_returns_what_is_there(visit, monkeypatch, capsys):
             signal.raise_signal(signal.SIGINT)
         add(self, *args)
 
-    monkeypatch.setattr(module._History, "add", interrupted)
+    monkeypatch.setattr(History, "add", interrupted)
     state, history = train(66)  # visits of six rounds
     monkeypatch.undo()
     done = 6 * visit

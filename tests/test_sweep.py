@@ -13,7 +13,8 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
-from fedjax_mos.experiment import Problem
+from fedjax_mos.history import History
+from fedjax_mos.problem import Problem
 from fedjax_mos.sweeps import grid, lanes, members
 
 runner = importlib.import_module("fedjax_mos.run")
@@ -191,7 +192,7 @@ def test_common_and_independent_seeds():
 @pytest.fixture
 def impatient(monkeypatch):
     """Ctrl-C while the host waits for this block of rounds."""
-    add, calls = runner._History.add, []
+    add, calls = History.add, []
 
     def when(block):
         def noted(self, *args):
@@ -200,7 +201,7 @@ def impatient(monkeypatch):
                 signal.raise_signal(signal.SIGINT)
             add(self, *args)
 
-        monkeypatch.setattr(runner._History, "add", noted)
+        monkeypatch.setattr(History, "add", noted)
 
     return when
 

@@ -21,9 +21,10 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from fedjax_mos.experiment import Experiment, Problem
+from fedjax_mos.experiment import Experiment
 from fedjax_mos.gradients.numbers import Wrt, with_numbers
 from fedjax_mos.gradients.travel import borders, travel
+from fedjax_mos.problem import Problem
 from fedjax_mos.types import (
     FederatedData,
     Key,

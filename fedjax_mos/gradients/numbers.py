@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedjax_mos import options
-from fedjax_mos.experiment import Experiment, Problem
+from fedjax_mos.experiment import Experiment
 from fedjax_mos.hyperparameters import GLOSSARY, check_hp
+from fedjax_mos.problem import Problem
 from fedjax_mos.types import Hp, Key, PyTree, RoundState
 
 Wrt = Sequence[str] | Mapping[str, PyTree]

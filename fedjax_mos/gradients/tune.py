@@ -19,7 +19,7 @@ import optax
 from jax.scipy.special import expit, logit
 from jax.typing import ArrayLike
 
-from fedjax_mos.experiment import Experiment, Problem
+from fedjax_mos.experiment import Experiment
 from fedjax_mos.gradients.hypergrad import (
     FEDMOS,
     Hypergradient,
@@ -29,7 +29,8 @@ from fedjax_mos.gradients.hypergrad import (
 )
 from fedjax_mos.gradients.numbers import Numbers, Wrt, home, with_numbers
 from fedjax_mos.hyperparameters import GLOSSARY
-from fedjax_mos.run import patience
+from fedjax_mos.interrupts import patience
+from fedjax_mos.problem import Problem
 from fedjax_mos.types import PyTree
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos._version import __version__
-from fedjax_mos.experiment import Experiment, Problem
-from fedjax_mos.run import patience
+from fedjax_mos.experiment import Experiment
+from fedjax_mos.interrupts import patience
+from fedjax_mos.problem import Problem
 from fedjax_mos.sweeps.cube import Cube
 from fedjax_mos.sweeps.grid import Range, configurations
 from fedjax_mos.sweeps.lanes import Lane, Piece, lanes, numbers, pieces

@@ -14,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 import fedjax_mos as fm
 from fedjax_mos import adapting
-from fedjax_mos.run import _blocks, _History
+from fedjax_mos.history import History
+from fedjax_mos.run import _blocks
 from fedjax_mos.samplers.clustered import from_bins
 from tests import problem
 from tests.samplers.test_more_samplers import near, population, weights_of
@@ -230,13 +231,13 @@ def test_adapted_runs_can_be_continued(name):
 
 def test_an_interrupt_before_the_first_evaluation(monkeypatch):
     """A history without the columns that a report needs."""
-    add = _History.add
+    add = History.add
 
     def interrupted(self, *args):
         signal.raise_signal(signal.SIGINT)
         add(self, *args)
 
-    monkeypatch.setattr(_History, "add", interrupted)
+    monkeypatch.setattr(History, "add", interrupted)
 
     def norm(params, stores):
         return {"norm": sum(jnp.vdot(p, p) for p in jax.tree.leaves(params))}
