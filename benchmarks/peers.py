@@ -45,13 +45,15 @@ TWO = ["-m", "torch.distributed.run", "--nproc_per_node=2"]
 # Program -> environment (None: this one), interpreter options and script.
 PROGRAMS = {
     "fedjax_mos": (None, [], "speed.py"),
-    "torch": ("torch", [], "torch_loop.py"),
+    "torch, 1 thread": ("torch", [], "torch_loop.py"),
+    "torch, 2 threads": ("torch", [], "torch_loop.py"),
     "fedjax (jax 0.5.3)": ("fedjax", [], "fedjax_run.py"),
     "fedjax (jax 0.4.30)": ("fedjax-old", [], "fedjax_run.py"),
     "pfl, 1 process": ("pfl", [], "pfl_run.py"),
     "pfl, 2 processes": ("pfl", TWO, "pfl_run.py"),
     "flower": ("flower", [], "flower_run.py"),
 }
+VARIABLES = {"torch, 2 threads": {"THREADS": "2"}}
 ROUNDS = {"flower": {"W1": 4, "W2": 3, "W3": 5, "W5": 5}}  # the rest: the workload's
 
 
@@ -91,7 +93,7 @@ def measured(program: str, workload: str, method: str) -> dict:
     rounds = ROUNDS.get(program, {}).get(workload)
     command += [str(rounds)] if rounds else []
     paths = os.pathsep.join([str(HERE), str(HERE / "peer_programs")])
-    env = os.environ | {"PYTHONPATH": paths}
+    env = os.environ | {"PYTHONPATH": paths} | VARIABLES.get(program, {})
     busy = wait_until_quiet()
     try:
         done = subprocess.run(
@@ -151,7 +153,7 @@ def main() -> None:
             for workload in args.workloads:
                 for program in args.programs:
                     methods = ["fedavg"]
-                    if workload == "W1" and program in ("fedjax_mos", "torch"):
+                    if workload == "W1" and program.startswith(("fedjax_mos", "torch")):
                         methods.append("fedmos")
                     for method in methods:
                         result = measured(program, workload, method)
@@ -160,7 +162,12 @@ def main() -> None:
                         print(json.dumps(result), flush=True)
     text = table(results)
     print(text)
-    head = f"`python benchmarks/peers.py`, {os.cpu_count()} cores, {versions()}"
+    head = (
+        f"`python benchmarks/peers.py`, {os.cpu_count()} cores, {args.repeats} "
+        "repeats: medians and extremes. The losses check that the work was done: all "
+        "after as many rounds as `workloads.py` says, except Flower's, after fewer. "
+        f"Versions: {versions()} and peers.jsonl."
+    )
     (RESULTS / "peers.md").write_text(f"{head}\n\n{text}\n")
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/roofline.py [W1 W2 W3]
 
-Three times of the same run, interleaved: the round; its arithmetic at the rate of a
-large matrix product on all cores; and the same number of example gradients as one big
-batch with one weight vector, without clients. The big batch is no lower bound for
-convolutions, whose patches then leave the cache.
+Three times of the same run: the round; its arithmetic at the rate of a large matrix
+product on all cores, interleaved with it; and, after those, the same number of example
+gradients as one big batch with one weight vector, without clients. The big batch is no
+lower bound for convolutions, whose patches then leave the cache.
 """
 
 import argparse

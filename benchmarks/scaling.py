@@ -2,9 +2,9 @@
 
     python benchmarks/scaling.py [clients cohort steps sweep width]
 
-Against the number of clients (at equal cohort), the cohort, the local steps, the number
-of configurations swept as one program, and the width of the model. Each table is
-measured in one run; the last column is the cost relative to its first row.
+Against the number of clients (at equal cohort), the cohort, the local steps, 32
+configurations swept, and the width of the model. Each table is measured in one run; the
+ratio is to its first row, for a sweep also divided by the configurations.
 """
 
 import argparse
@@ -73,7 +73,9 @@ class Swept:
         def simulate(data, lane):
             return fm.rollout(sim, data, *lane, rounds)[0].server.params
 
+        # The last piece is filled up, as `fm.sweep` does.
         rates = work.lr * jnp.linspace(0.5, 1.5, configurations)
+        rates = jnp.pad(rates, (0, -configurations % width), mode="edge")
         keys = jnp.broadcast_to(key, width)
         self.rounds, self.pieces = rounds, []
         for part in rates.reshape(-1, width):

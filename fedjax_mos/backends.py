@@ -150,7 +150,8 @@ def spread(
 ) -> Backend:
     """Lanes split over the devices of `mesh` (default: all), `inner` on each.
 
-    Where the devices do not divide them, some do copies of the last one.
+    Where the devices do not divide them, some do copies of the last one, and between
+    blocks of rounds every device has the state of all.
     """
     inner = vmapped() if inner is None else inner
     mesh = _all_devices(axis) if mesh is None else mesh
@@ -166,14 +167,18 @@ def spread(
             out_specs=P(axis),
             check_vma=False,
         )(shared, padded)
-        return jax.tree.map(lambda leaf: leaf[:have], out)
+        own = jax.tree.map(lambda leaf: leaf[:have], out)
+        # Where `place` put it: the next block is then the same program.
+        return jax.lax.with_sharding_constraint(own, where(have))
 
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
         if not lanes:
             return inner.place(data, state, lanes)
-        even = jax.tree.leaves(state)[0].shape[0] % mesh.shape[axis] == 0
-        where = NamedSharding(mesh, P(axis) if even else P())
-        return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, where)
+        split = where(jax.tree.leaves(state)[0].shape[0])
+        return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, split)
+
+    def where(lanes: int) -> NamedSharding:
+        return NamedSharding(mesh, P() if lanes % mesh.shape[axis] else P(axis))
 
     name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"
     return Backend(name, inner.map, many, inner.total, place, traced=True)

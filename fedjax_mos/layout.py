@@ -1,5 +1,7 @@
 """Backends by name, and the choice among them."""
 
+import math
+
 import jax
 
 from fedjax_mos import backends
@@ -37,8 +39,8 @@ def chosen(
     On an accelerator everything at once. On CPU convolutional clients go one at a time,
     because the patches of one just fit the cache; others as many at a time as fit. Very
     ragged ones go one at a time too, because only then their idle steps are skipped.
-    With several devices, lanes are split over them if there are enough, else clients
-    (unless they are tiny).
+    With several devices, lanes are split over them if no more than half as many copies
+    fill them up, else clients (unless they are tiny).
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
@@ -50,16 +52,16 @@ def chosen(
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1
     kind = "vmapped" if slots >= cohort else "chunked"
-    if lanes >= devices > 1:
+    if lanes >= devices > 1 and -lanes % devices <= lanes / 2:
         kind = "spread"
     elif devices > 1 and cohort > 1 and size * cohort >= _TINY:
         kind, cohort = "sharded", -(-cohort // devices)
-    return kind, None if slots >= cohort else _even(cohort, slots)
+    return kind, None if slots >= cohort else equal(cohort, slots)
 
 
-def _even(cohort: int, most: int) -> int:
-    """Slots at a time, about `most` or fewer, that leave the fewest dead ones."""
-    return min(range(most, most // 2, -1), key=lambda slots: -cohort % slots)
+def equal(count: int, most: int) -> int:
+    """The width of the fewest pieces of at most `most`, as equal as can be."""
+    return math.ceil(count / math.ceil(count / most))
 
 
 def backend_parts(name: str) -> tuple[str, int | None]:

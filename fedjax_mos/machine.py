@@ -6,13 +6,15 @@ from pathlib import Path
 
 import jax
 
-# Each device is one core: its matrix products need no helpers, and its operations no
-# partners to run beside; both would only fight with those of the other devices
+# Each device is one core: helpers for its matrix products would fight with those of the
+# other devices, and its operations gain nothing from running side by side
 # (benchmarks/NOTES.md).
 _ONE_THREAD_EACH = (
     "--xla_cpu_multi_thread_eigen=false",
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
 )
+# XLA ends the process at a flag that it does not know: these are in jaxlib 0.8 to 0.12.
+_CHECKED = jax.__version_info__ < (0, 13)
 
 
 def use_all_cores() -> int:
@@ -33,7 +35,7 @@ def use_all_cores() -> int:
                 file=sys.stderr,
             )
     else:
-        for flag in _ONE_THREAD_EACH:
+        for flag in _ONE_THREAD_EACH if _CHECKED else ():
             if flag.partition("=")[0] not in flags:
                 flags = f"{flags} {flag}".strip()
         os.environ["XLA_FLAGS"] = flags

@@ -96,7 +96,8 @@ def simulation(
         hp: Mapping[str, Any] | None = None,
     ) -> RoundState:
         """The state before round 0; `hp` replaces some of the default numbers."""
-        params = jax.tree.map(jnp.asarray, params)
+        # Not weakly typed, as they come back: else the second block compiles again.
+        params = jax.tree.map(lambda p: jnp.asarray(p, jnp.result_type(p)), params)
         n = data.size.shape[0]
         numbers = with_hp(defaults, hp, tree.float_dtype(params))
         start = jnp.zeros((), jnp.int32)

@@ -1,5 +1,6 @@
 """Which layout is chosen, lanes over devices, and what the machine lends."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import layout
 from tests import problem
+
+runner = importlib.import_module("fedjax_mos.run")  # `fm.run` is the function
 
 AVERAGE = fm.spec(fm.fedavg, lr=0.1, server_lr=1.0)
 WORK = fm.local_work(fm.cross_entropy(problem.softmax_net), fm.with_replacement(2, 3))
@@ -37,16 +40,18 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
     ("devices", "params", "cohort", "lanes", "expected"),
     [
         (1, SMALL, 10, 1, ("vmapped", None)),
-        (1, LARGE, 50, 1, ("chunked", 2)),  # three fit, but do not divide fifty
+        (1, LARGE, 50, 1, ("chunked", 3)),
+        (1, weights((784, 10)), 100, 1, ("chunked", 50)),  # 66 fit
         (1, IMAGES, 25, 1, ("chunked", 1)),
         (2, SMALL, 10, 1, ("vmapped", None)),  # too tiny to be split
         (2, SMALL, 100, 1, ("sharded", None)),
-        (2, LARGE, 50, 1, ("sharded", 2)),
+        (2, LARGE, 50, 1, ("sharded", 3)),
         (2, IMAGES, 25, 1, ("sharded", 1)),
         (2, SMALL, 10, 4, ("spread", None)),
         (2, IMAGES, 25, 4, ("spread", 1)),
         (2, IMAGES, 25, 5, ("spread", 1)),
         (8, IMAGES, 25, 5, ("sharded", 1)),  # too few simulations for all devices
+        (4, IMAGES, 25, 5, ("sharded", 1)),  # three of eight would be copies
     ],
 )
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
@@ -72,12 +77,12 @@ def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
         assert given.build().sim.backend.name == name, alpha
 
 
-def trained(backend, lanes):
+def trained(backend, lanes, rounds=3):
     sim = fm.simulation(AVERAGE, WORK, fm.adaptive(3), backend=backend)
     data = problem.data()
     keys = jax.random.split(jax.random.key(0), lanes)
     start = jax.vmap(lambda k: sim.init(problem.softmax_params(), data, k))
-    return fm.run(sim, data, start(keys), keys, 3, progress=False)
+    return fm.run(sim, data, start(keys), keys, rounds, progress=False)
 
 
 @cache
@@ -98,6 +103,14 @@ def test_lanes_do_not_depend_on_the_layout(backend, lanes):
     np.testing.assert_allclose(history["local_loss"], table["local_loss"], rtol=1e-5)
 
 
+@pytest.mark.parametrize("lanes", [3, 4])
+def test_blocks_of_lanes_are_one_program(lanes):
+    """A state that comes back elsewhere than it was put: the next block compiles."""
+    before = runner._compiled._cache_size()
+    trained(fm.spread(), lanes, rounds=22)  # eleven blocks of two
+    assert runner._compiled._cache_size() == before + 1
+
+
 def test_devices_of_a_cpu_share_the_data():
     """A copy of the data set for every core."""
     data = problem.data()
@@ -107,9 +120,9 @@ def test_devices_of_a_cpu_share_the_data():
     assert len({shard.data.unsafe_buffer_pointer() for shard in shards}) == 1
 
 
-def python(program):
+def python(program, **more):
     """What a fresh interpreter prints."""
-    env = os.environ | {"JAX_PLATFORMS": "cpu"}
+    env = os.environ | {"JAX_PLATFORMS": "cpu"} | more
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True
     )
@@ -127,3 +140,13 @@ def test_all_cores_are_used():
     )
     assert int(out) == 1
     assert cores == 1 or "already started with 1 device" in said
+
+
+def test_a_flag_that_was_given_stays():
+    """A user's own choice overruled, or XLA's helpers left on."""
+    program = "import os, fedjax_mos as fm; fm.use_all_cores(); "
+    given = "--xla_cpu_multi_thread_eigen=true"
+    out, _ = python(program + "print(os.environ['XLA_FLAGS'])", XLA_FLAGS=given)
+    first, second = out.split()
+    assert first == given
+    assert second == "--xla_cpu_enable_concurrency_optimized_scheduler=false"

@@ -222,6 +222,22 @@ def test_the_full_gradient_is_the_plain_one(micro_batch):
         np.testing.assert_allclose(value[client], plain, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("client", "blocks"), [(0, 1), (1, 3)])
+def test_empty_blocks_of_a_full_gradient_are_skipped(client, blocks):
+    """A small client that computes as long as the largest one (12 examples)."""
+    calls = []
+
+    def loss(params, batch, key):
+        jax.debug.callback(lambda: calls.append(client))
+        return LOSS(params, batch, key)
+
+    work = fm.local_work(loss, fm.epochs(1, 4), micro_batch=4)
+    params, key = problem.softmax_params(), jax.random.key(0)
+    jax.block_until_ready(jax.jit(work.full_gradient)(params, view(client), key))
+    jax.effects_barrier()
+    assert len(calls) == blocks  # of 3 or 10 examples
+
+
 def test_one_step_in_the_documented_order():
     """Decay before clipping, or scale outside of decay, is a different optimiser."""
     clip, decay, shrink = 0.05, 0.3, 0.5

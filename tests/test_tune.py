@@ -142,8 +142,11 @@ def test_it_turns_back_where_the_horizon_is_unstable(wild):
 def test_an_unstable_start_is_refused(wild):
     """A tuning that wanders about without any gradient."""
     wild.first = "it explodes"
-    with pytest.raises(ValueError, match="start.*it explodes"):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ValueError, match="start.*it explodes") as caught:
         fm.tune(SLOW_START, ("lr",), progress=False)
+    # Also while the traceback, as in a notebook, keeps the frames alive.
+    assert caught.tb and signal.getsignal(signal.SIGINT) is before
 
 
 BAD = [

@@ -7,8 +7,8 @@ are used, so every transposition is again made of these, and forward mode works 
 
 The form was chosen by measuring forward + backward, batch 10 (benchmarks/NOTES.md).
 Patches along the width with a sum of products over the height beat full patches by up
-to 1.4 times for 6 to 32 channels and tie beyond. On images the inner products of that
-form would be too short: with 1 or 3 channels full patches are 1.2 to 2.3 times faster.
+to 1.8 times, or tie. On images the inner products of that form would be too short: with
+1 or 3 channels full patches are mostly faster, by up to 2.2 times.
 """
 
 import functools

@@ -1,15 +1,17 @@
-"""Matrix products whose gradients are as fast as themselves.
+"""Matrix products with fast gradients.
 
 The gradient of a kernel, x^T c for a cotangent c, contracts the rows of both factors.
-On CPU XLA has no good routine for that when there are few rows, which is what clients
-have: it is one with the transpose written out. The barrier keeps XLA from putting the
-two together again (benchmarks/NOTES.md).
+XLA's good routine for products on CPU does not take that, but it does take the same
+with the transpose written out before. The barrier keeps XLA from folding the transpose
+into the product again (benchmarks/NOTES.md).
 """
 
+import math
 from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
@@ -17,9 +19,10 @@ from jax.custom_derivatives import SymbolicZero
 def matmul(x: jax.Array, kernel: jax.Array, precision: Any = None) -> jax.Array:
     """x [..., n] @ kernel [n, features]; the route is for the default backend."""
     if jax.default_backend() != "cpu":
-        return lax.dot(x, kernel, precision=precision)
-    rows = x.reshape(-1, x.shape[-1])
-    return _matmul(rows, kernel, precision).reshape(*x.shape[:-1], -1)
+        return jnp.matmul(x, kernel, precision=precision)
+    *outer, inputs = x.shape
+    rows = x.reshape(math.prod(outer), inputs)
+    return _matmul(rows, kernel, precision).reshape(*outer, kernel.shape[1])
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
@@ -42,10 +45,11 @@ _matmul.defjvp(_tangent, symbolic_zeros=True)
 
 
 def _by_kernel(x: jax.Array, kernel: jax.Array, precision: Any) -> jax.Array:
-    """x @ kernel, its transpose in `kernel` by whichever route writes the least.
+    """x @ kernel, its transpose in `kernel` by the route that writes little.
 
-    With n rows, a inputs and b features (c^T x)^T writes b (n + a) numbers more than
-    the gradient, x^T c writes n a more.
+    With n rows, a inputs and b features (c^T x)^T writes two more transposes, of b n
+    and b a numbers, and x^T c one of n a. The first gains most as long as that is not
+    more (1.25 is a fit), the second while x is smaller than the kernel.
     """
     (rows, inputs), features = x.shape, kernel.shape[1]
     if features * (rows + inputs) <= 1.25 * rows * inputs:

@@ -1,13 +1,13 @@
 """From configurations to pieces: runs that share one program, so many at a time."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from fedjax_mos.experiment import Experiment
+from fedjax_mos.layout import equal
 from fedjax_mos.sweeps.grid import Configuration
 from fedjax_mos.sweeps.members import FIELDS, member, value_of
 from fedjax_mos.types import Hp, PyTree, RoundState, Simulation
@@ -76,19 +76,14 @@ def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
     return out
 
 
-def equal(count: int, most: int) -> int:
-    """The width of the fewest pieces of at most `most`, as equal as can be."""
-    return math.ceil(count / math.ceil(count / most))
-
-
 def spread_out(count: int, most: int) -> int:
-    """The same, such that the devices divide it."""
+    """The width of equal pieces of about `most`, such that the devices divide it."""
     even = equal(count, most)
     return even + -even % jax.device_count()
 
 
 def budget() -> int:
-    """Bytes that the lanes of a piece may take, by the estimate of `fitting`.
+    """Bytes that the lanes of a piece may take, by the estimate of `fits`.
 
     On CPU wide lanes gain nothing and take longer to compile (benchmarks/NOTES.md):
     4 MiB per device, about a core's cache. On an accelerator 1 GiB.
