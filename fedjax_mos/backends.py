@@ -72,7 +72,7 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
             return optax.tree.add(total, part), (rows, info)
 
         up = jax.eval_shape(fn, shared, *_slot_zero(rows, view, cohort))[0]
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (up, up))
+        zeros = optax.tree.zeros_like((up, up))
         total, out = jax.lax.scan(block, zeros, blocks)
         rows, info = jax.tree.map(
             lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:slots], out
@@ -167,18 +167,14 @@ def spread(
             out_specs=P(axis),
             check_vma=False,
         )(shared, padded)
-        own = jax.tree.map(lambda leaf: leaf[:have], out)
-        # Where `place` put it: the next block is then the same program.
-        return jax.lax.with_sharding_constraint(own, where(have))
+        return jax.tree.map(lambda leaf: leaf[:have], out)
 
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
         if not lanes:
             return inner.place(data, state, lanes)
-        split = where(jax.tree.leaves(state)[0].shape[0])
+        uneven = jax.tree.leaves(state)[0].shape[0] % mesh.shape[axis]
+        split = NamedSharding(mesh, P() if uneven else P(axis))
         return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, split)
-
-    def where(lanes: int) -> NamedSharding:
-        return NamedSharding(mesh, P() if lanes % mesh.shape[axis] else P(axis))
 
     name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"
     return Backend(name, inner.map, many, inner.total, place, traced=True)
@@ -230,7 +226,7 @@ def _one_by_one(
         return optax.tree.add(total, fn(shared, block)), None
 
     shapes = jax.eval_shape(fn, shared, tree.gather(blocks, 0))
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    zeros = optax.tree.zeros_like(shapes)
     return jax.lax.scan(add, zeros, blocks)[0]
 
 

@@ -23,7 +23,6 @@ def evaluator(
     share of examples, that is sum_i p_i (mean of client i). `batch_size` examples at a
     time, on as many devices as `backend` has (default: one).
     """
-
     layout = vmapped() if backend is None else backend
 
     def evaluate(params: Params, stores: Stores) -> Metrics:

@@ -72,7 +72,7 @@ def local_scan(
             return work(carry)
         # A real branch for one client, a select under vmap.
         out = jax.eval_shape(work, carry)[1]
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), out)
+        zeros = optax.tree.zeros_like(out)
         return jax.lax.cond(entry.active, work, lambda carry: (carry, zeros), carry)
 
     return jax.lax.scan(body, carry, plan)
@@ -114,7 +114,7 @@ def over_all(
         return jax.lax.cond(count > 0, add, lambda total: total, total), None
 
     shapes = jax.eval_shape(measure, take(view, rows[0]), key)
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    zeros = optax.tree.zeros_like(shapes)
     return jax.lax.scan(block, zeros, (rows, counts, jax.random.split(key, blocks)))[0]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from fedjax_mos import tree
 from fedjax_mos.backends import live, vmapped
@@ -103,9 +104,8 @@ def simulation(
         start = jnp.zeros((), jnp.int32)
         algo, sampler_, up, down, cast = build(numbers_at(numbers, start))
         server, mine = algo.init(params)
-        shapes = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-            jax.eval_shape(rehearsal(algo), server, mine, data, key),
+        shapes = optax.tree.zeros_like(
+            jax.eval_shape(rehearsal(algo), server, mine, data, key)
         )
         for way in zip(*shapes, strict=True):  # downs, ups: a round's bits fit 32 bits
             dense(way)

@@ -105,7 +105,7 @@ def test_lanes_do_not_depend_on_the_layout(backend, lanes):
 
 @pytest.mark.parametrize("lanes", [3, 4])
 def test_blocks_of_lanes_are_one_program(lanes):
-    """A state that comes back elsewhere than it was put: the next block compiles."""
+    """A state that comes back with another type or elsewhere: it compiles again."""
     before = runner._compiled._cache_size()
     trained(fm.spread(), lanes, rounds=22)  # eleven blocks of two
     assert runner._compiled._cache_size() == before + 1
