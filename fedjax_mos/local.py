@@ -87,9 +87,12 @@ def large_batch(view: ClientView, key: Key, size: int) -> Batch:
 def over_all(
     measure: Callable[[Batch, Key], PyTree], view: ClientView, key: Key, width: int
 ) -> PyTree:
-    """The mean of `measure` over all of a client's examples, `width` at a time."""
-    width = min(width, view.largest)
+    """The mean of `measure` over all of a client's examples, at most `width` at a time.
+
+    All clients have blocks of one width, the largest client's cut evenly.
+    """
     blocks = -(-view.largest // width)
+    width = -(-view.largest // blocks)
     position = jnp.arange(blocks * width).reshape(blocks, width)
     last = view.offset + view.size - 1
     rows = view.order[jnp.minimum(view.offset + position, last)]
@@ -123,7 +126,7 @@ def local_work(
     plan: MakePlan,
     *,
     augment: Callable[[Batch, Key], Batch] | None = None,
-    micro_batch: int = 256,
+    micro_batch: int = 32,
     clip: Scalar | None = None,
     weight_decay: Scalar | None = None,
     epoch_decay: Scalar | None = None,
@@ -135,8 +138,9 @@ def local_work(
     One step, in this order: g of the whole loss; g * min(1, clip / |g|) over the global
     norm; y - lr * epoch_decay**epoch * scale * (g + weight_decay * y).
     `scale` is a number or a tree of numbers that is a prefix of the parameters' tree.
-    Full gradients go through `micro_batch` examples at a time. `forward` is the staged
-    model behind `loss`, for methods that use its features.
+    Full gradients go through at most `micro_batch` examples at a time; small blocks
+    waste little on clients smaller than the largest. `forward` is the staged model
+    behind `loss`, for methods that use its features.
     """
     check_positive(micro_batch=micro_batch)
 

@@ -238,6 +238,21 @@ def test_empty_blocks_of_a_full_gradient_are_skipped(client, blocks):
     assert len(calls) == blocks  # of 3 or 10 examples
 
 
+@pytest.mark.parametrize(("micro_batch", "width"), [(256, 12), (11, 6), (5, 4)])
+def test_blocks_of_a_full_gradient_are_cut_evenly(micro_batch, width):
+    """Blocks of 11 and 1 examples would pad the second to 11."""
+    widths = set()
+
+    def loss(params, batch, key):
+        widths.add(batch.y.shape[0])
+        return LOSS(params, batch, key)
+
+    work = fm.local_work(loss, fm.epochs(1, 4), micro_batch=micro_batch)
+    args = problem.softmax_params(), view(1), jax.random.key(0)
+    jax.eval_shape(work.full_gradient, *args)
+    assert widths == {width}
+
+
 def test_one_step_in_the_documented_order():
     """Decay before clipping, or scale outside of decay, is a different optimiser."""
     clip, decay, shrink = 0.05, 0.3, 0.5

@@ -25,7 +25,7 @@ SAMPLERS: dict[str, Entry] = {
     "systematic": Entry(samplers.systematic, {}, papers.SYSTEMATIC),
     "bernoulli": Entry(samplers.bernoulli, {"weights": "mean"}, papers.FEDCM),
     "power_of_choice": Entry(
-        samplers.power_of_choice, {"candidates": 20, "micro_batch": 256}, papers.POWER
+        samplers.power_of_choice, {"candidates": 20, "micro_batch": 32}, papers.POWER
     ),
     "everyone": Entry(samplers.everyone, {}, papers.FEDAVG),
     "lag_contact": Entry(
@@ -145,7 +145,7 @@ LOCAL = Entry(
         "weight_decay": None,
         "epoch_decay": None,
         "scale": None,
-        "micro_batch": 256,
+        "micro_batch": 32,
     },
     papers.OURS,
 )

@@ -30,7 +30,7 @@ _MOST = 10_000  # clients; the distances of more do not fit a small machine
 
 
 def client_gradients(
-    loss: Loss, params: Params, data: FederatedData, *, micro_batch: int = 256
+    loss: Loss, params: Params, data: FederatedData, *, micro_batch: int = 32
 ) -> Params:
     """The gradient of f_i at `params` for every client i: leaves [N, ...]."""
 

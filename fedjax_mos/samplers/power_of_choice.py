@@ -11,7 +11,7 @@ from fedjax_mos.types import Batch, Cohort, FederatedData, Key, Loss, Params, Sa
 
 
 def power_of_choice(
-    cohort: int, loss: Loss, candidates: int = 20, micro_batch: int = 256
+    cohort: int, loss: Loss, candidates: int = 20, micro_batch: int = 32
 ) -> Sampler:
     """The `cohort` clients of largest local loss at the server's model; weight 1/M.
 
