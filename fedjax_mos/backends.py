@@ -142,7 +142,7 @@ def sharded(
         return _shared(data, everywhere), jax.device_put(state, everywhere)
 
     name = f"clients over {mesh.shape[axis]} devices, each {inner.name}"
-    return Backend(name, run, _all_lanes, total, place, traced=True)
+    return Backend(name, run, inner.many, total, place, traced=True)
 
 
 def spread(

@@ -39,8 +39,8 @@ def chosen(
     On an accelerator everything at once. On CPU convolutional clients go one at a time,
     because the patches of one just fit the cache; others as many at a time as fit. Very
     ragged ones go one at a time too, because only then their idle steps are skipped.
-    With several devices, lanes are split over them if no more than half as many copies
-    fill them up, else clients (unless they are tiny).
+    With several devices lanes are split over them, unless more than a tenth would be
+    copies that fill them up: then clients. Tiny clients are never split.
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
@@ -52,9 +52,10 @@ def chosen(
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1
     kind = "vmapped" if slots >= cohort else "chunked"
-    if lanes >= devices > 1 and -lanes % devices <= lanes / 2:
+    tiny = cohort == 1 or size * cohort < _TINY
+    if lanes >= devices > 1 and (tiny or -lanes % devices <= lanes / 10):
         kind = "spread"
-    elif devices > 1 and cohort > 1 and size * cohort >= _TINY:
+    elif devices > 1 and not tiny:
         kind, cohort = "sharded", -(-cohort // devices)
     return kind, None if slots >= cohort else equal(cohort, slots)
 

@@ -22,6 +22,8 @@ AVERAGE = fm.spec(fm.fedavg, lr=0.1, server_lr=1.0)
 WORK = fm.local_work(fm.cross_entropy(problem.softmax_net), fm.with_replacement(2, 3))
 LANES = {
     "chunked": fm.chunked(2),
+    "sharded": fm.sharded(),
+    "sharded chunks": fm.sharded(inner=fm.chunked(1)),
     "spread": fm.spread(),
     "spread chunks": fm.spread(inner=fm.chunked(2)),
 }
@@ -49,9 +51,10 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
         (2, IMAGES, 25, 1, ("sharded", 1)),
         (2, SMALL, 10, 4, ("spread", None)),
         (2, IMAGES, 25, 4, ("spread", 1)),
-        (2, IMAGES, 25, 5, ("spread", 1)),
+        (2, IMAGES, 25, 11, ("spread", 1)),  # one of twelve is a copy
+        (2, IMAGES, 25, 5, ("sharded", 1)),  # one of six would be
+        (2, SMALL, 10, 5, ("spread", None)),  # too tiny to be split otherwise
         (8, IMAGES, 25, 5, ("sharded", 1)),  # too few simulations for all devices
-        (4, IMAGES, 25, 5, ("sharded", 1)),  # three of eight would be copies
     ],
 )
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
@@ -92,7 +95,14 @@ def expected(lanes):
 
 @pytest.mark.parametrize(
     ("backend", "lanes"),  # the devices are two
-    [("chunked", 3), ("spread", 4), ("spread", 3), ("spread chunks", 4)],
+    [
+        ("chunked", 3),
+        ("sharded", 3),
+        ("sharded chunks", 3),
+        ("spread", 4),
+        ("spread", 3),
+        ("spread chunks", 4),
+    ],
 )
 def test_lanes_do_not_depend_on_the_layout(backend, lanes):
     """A simulation that changes with its neighbours, or is dropped."""

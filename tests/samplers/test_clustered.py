@@ -169,20 +169,21 @@ def averaging(local, **numbers):
 
 
 @cache
-def parts(name):
+def parts(name, backend=None):
     """Simulation and adaptation of a sampler on the toy problem."""
-    algorithm = fm.spec(averaging, **NUMBERS)
+    simulate = partial(
+        fm.simulation, fm.spec(averaging, **NUMBERS), WORK, backend=backend
+    )
     if name == "clustered":
         made = fm.clustered(2, every=2)
-        return fm.simulation(algorithm, WORK, made.sampler), made.adaptation
+        return simulate(made.sampler), made.adaptation
     made = fm.clustered_adaptive(2, WORK.loss, warm_up=3)
-    warm = fm.simulation(algorithm, WORK, fm.everyone())
-    sim = fm.simulation(algorithm, WORK, made.sampler)
-    return sim, made.adaptation._replace(warm=warm)
+    warm = simulate(fm.everyone())
+    return simulate(made.sampler), made.adaptation._replace(warm=warm)
 
 
-def train(name, rounds, state=None, key=KEY, **options):
-    sim, adaptation = parts(name)
+def train(name, rounds, state=None, key=KEY, backend=None, **options):
+    sim, adaptation = parts(name, backend)
     data = problem.data()
     if state is None:
         state = sim.init(problem.softmax_params(), data, KEY)
@@ -252,13 +253,16 @@ def test_host_work_must_be_wired():
         fm.simulation(fm.spec(averaging, **NUMBERS), WORK, fm.clustered(3))
 
 
-@pytest.mark.parametrize("name", ["cacs", "clustered"])
-def test_adapted_lanes_equal_single_runs(name):
+@pytest.mark.parametrize(
+    ("name", "lanes", "backend"),  # the devices are two
+    [("cacs", 2, None), ("clustered", 2, None), ("clustered", 3, fm.spread())],
+)
+def test_adapted_lanes_equal_single_runs(name, lanes, backend):
     """Each seed has its own model, so its own clusters."""
     sim, _ = parts(name)
-    keys = jax.random.split(jax.random.key(9), 2)
+    keys = jax.random.split(jax.random.key(9), lanes)
     init = partial(sim.init, problem.softmax_params(), problem.data())
-    last, history = train(name, 5, jax.vmap(init)(keys), keys)
+    last, history = train(name, 5, jax.vmap(init)(keys), keys, backend)
     for lane, key in enumerate(keys):
         state, single = train(name, 5, init(key), key)
         rows = history[history["lane"] == lane].drop(columns=["lane", "seconds"])
