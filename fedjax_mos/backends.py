@@ -94,7 +94,8 @@ def sharded(
 ) -> Backend:
     """Slots split over the devices of `mesh` (default: all), `inner` on each.
 
-    Every device keeps the whole state, all clients' rows included.
+    Lanes go as `inner` does them. Every device keeps the whole state, all clients' rows
+    included.
     """
     inner = vmapped() if inner is None else inner
     mesh = _all_devices(axis) if mesh is None else mesh

@@ -39,8 +39,9 @@ def chosen(
     On an accelerator everything at once. On CPU convolutional clients go one at a time,
     because the patches of one just fit the cache; others as many at a time as fit. Very
     ragged ones go one at a time too, because only then their idle steps are skipped.
-    With several devices lanes are split over them, unless more than a tenth would be
-    copies that fill them up: then clients. Tiny clients are never split.
+    With several devices lanes are split over them, unless that takes more than one copy
+    for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
+    lanes are, with any number of copies. Lanes that do not fit together go one by one.
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
@@ -51,13 +52,15 @@ def chosen(
     slots = max(_CACHE // bytes_each, 1)
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1
-    kind = "vmapped" if slots >= cohort else "chunked"
-    tiny = cohort == 1 or size * cohort < _TINY
-    if lanes >= devices > 1 and (tiny or -lanes % devices <= lanes / 10):
-        kind = "spread"
-    elif devices > 1 and not tiny:
+    kind = None
+    whole = cohort == 1 or size * cohort < _TINY
+    if lanes >= devices > 1 and (whole or -lanes % devices <= lanes / 10):
+        kind, lanes = "spread", -(-lanes // devices)
+    elif devices > 1 and not whole:
         kind, cohort = "sharded", -(-cohort // devices)
-    return kind, None if slots >= cohort else equal(cohort, slots)
+    if slots >= cohort * lanes:
+        return kind or "vmapped", None
+    return kind or "chunked", equal(cohort, slots)
 
 
 def equal(count: int, most: int) -> int:

@@ -138,9 +138,9 @@ def local_work(
     One step, in this order: g of the whole loss; g * min(1, clip / |g|) over the global
     norm; y - lr * epoch_decay**epoch * scale * (g + weight_decay * y).
     `scale` is a number or a tree of numbers that is a prefix of the parameters' tree.
-    Full gradients go through at most `micro_batch` examples at a time; small blocks
-    waste little on clients smaller than the largest. `forward` is the staged model
-    behind `loss`, for methods that use its features.
+    Full gradients go through at most `micro_batch` examples at a time; where clients
+    go one by one, small blocks waste little on those smaller than the largest.
+    `forward` is the staged model behind `loss`, for methods that use its features.
     """
     check_positive(micro_batch=micro_batch)
 

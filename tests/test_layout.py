@@ -4,7 +4,7 @@ import importlib
 import os
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 
 import chex
 import jax
@@ -51,9 +51,13 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
         (2, IMAGES, 25, 1, ("sharded", 1)),
         (2, SMALL, 10, 4, ("spread", None)),
         (2, IMAGES, 25, 4, ("spread", 1)),
-        (2, IMAGES, 25, 11, ("spread", 1)),  # one of twelve is a copy
-        (2, IMAGES, 25, 5, ("sharded", 1)),  # one of six would be
+        (2, IMAGES, 25, 11, ("spread", 1)),
+        (2, IMAGES, 25, 9, ("sharded", 1)),  # a copy for less than ten
+        (2, weights((784, 10)), 100, 5, ("sharded", 50)),  # 250 do not fit
+        (1, SMALL, 10, 5, ("vmapped", None)),
+        (1, SMALL, 10, 20, ("chunked", 10)),  # 200 do not fit
         (2, SMALL, 10, 5, ("spread", None)),  # too tiny to be split otherwise
+        (4, IMAGES, 25, 5, ("sharded", 1)),
         (8, IMAGES, 25, 5, ("sharded", 1)),  # too few simulations for all devices
     ],
 )
@@ -80,12 +84,18 @@ def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
         assert given.build().sim.backend.name == name, alpha
 
 
+def accuracy(params, batch):
+    logits = problem.softmax_net(params, batch.x, None)
+    return {"accuracy": logits.argmax(axis=-1) == batch.y}
+
+
 def trained(backend, lanes, rounds=3):
     sim = fm.simulation(AVERAGE, WORK, fm.adaptive(3), backend=backend)
     data = problem.data()
     keys = jax.random.split(jax.random.key(0), lanes)
     start = jax.vmap(lambda k: sim.init(problem.softmax_params(), data, k))
-    return fm.run(sim, data, start(keys), keys, rounds, progress=False)
+    measured = {"evaluate": fm.evaluator(accuracy, 4, backend), "stores": {"all": data}}
+    return fm.run(sim, data, start(keys), keys, rounds, progress=False, **measured)
 
 
 @cache
@@ -110,15 +120,26 @@ def test_lanes_do_not_depend_on_the_layout(backend, lanes):
     other, table = expected(lanes)
     chex.assert_trees_all_close(state.server, other.server, rtol=1e-5)
     assert (history["lane"] == table["lane"]).all()
-    np.testing.assert_allclose(history["local_loss"], table["local_loss"], rtol=1e-5)
+    for column in ("local_loss", "all_accuracy"):
+        np.testing.assert_allclose(history[column], table[column], rtol=1e-5)
 
 
-@pytest.mark.parametrize("lanes", [3, 4])
-def test_blocks_of_lanes_are_one_program(lanes):
+@pytest.mark.parametrize(
+    ("backend", "lanes"), [("spread", 3), ("spread", 4), ("sharded chunks", 3)]
+)
+def test_blocks_of_lanes_are_one_program(backend, lanes):
     """A state that comes back with another type or elsewhere: it compiles again."""
     before = runner._compiled._cache_size()
-    trained(fm.spread(), lanes, rounds=22)  # eleven blocks of two
+    trained(LANES[backend], lanes, rounds=22)  # eleven blocks of two
     assert runner._compiled._cache_size() == before + 1
+
+
+@pytest.mark.parametrize("outer", [fm.sharded, fm.spread])
+def test_lanes_go_as_inside(outer):
+    """Side by side where the chunks were to keep them in the cache."""
+    for inner, loops in ((fm.chunked(1), True), (fm.vmapped(), False)):
+        many = partial(outer(inner=inner).many, jnp.add, 1.0)
+        assert ("scan" in str(jax.make_jaxpr(many)(jnp.zeros(4)))) == loops
 
 
 def test_devices_of_a_cpu_share_the_data():
