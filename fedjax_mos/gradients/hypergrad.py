@@ -37,7 +37,7 @@ Mode = Literal["auto", "forward", "reverse"]
 FEDMOS = ("lr", "storm", "prox", "server_momentum")
 FEW = 4  # up to so many numbers forward mode is the cheaper one
 REVERSE = 8  # plain runs that a gradient in reverse costs
-LIMIT = 100.0  # of `growth`: on digits 1 to 4 where training works, over 300 not
+LIMIT = 100.0  # of `growth`: docs/design.md says what was measured
 _NUDGE = 0x4E  # folded into a seed's key
 
 
