@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 import fedjax_mos as fm
-from fedjax_mos.gradients.numbers import with_numbers
-from fedjax_mos.gradients.travel import travel
+from fedjax_mos.lab.hypergradients.numbers import with_numbers
+from fedjax_mos.lab.hypergradients.checkpointed_rollout import travel
 
 ROUNDS = (20, 200)
 

@@ -8,7 +8,7 @@ from workloads import WORKLOADS, Workload
 
 import fedjax_mos as fm
 from fedjax_mos import models, samplers
-from fedjax_mos.layout import backend_of
+from fedjax_mos.backends.auto import backend_of
 from fedjax_mos.types import FederatedData, Params, Simulation
 
 MODELS = {

@@ -20,8 +20,8 @@ from workloads import WORKLOADS
 
 import fedjax_mos as fm
 from fedjax_mos import models, samplers
-from fedjax_mos.layout import backend_of
-from fedjax_mos.sweeps.lanes import fits, spread_out
+from fedjax_mos.backends.auto import backend_of
+from fedjax_mos.lab.sweeps.lanes import fits, spread_out
 
 REPEATS = 5
 FEATURES, EXAMPLES, ROUNDS = 16, 20, 20

@@ -21,7 +21,7 @@ from workloads import WORKLOADS
 
 import fedjax_mos as fm
 from fedjax_mos import models, samplers
-from fedjax_mos.layout import backend_of
+from fedjax_mos.backends.auto import backend_of
 
 REPEATS = 5
 

@@ -17,7 +17,7 @@ import jax
 import pandas as pd
 
 import fedjax_mos as fm
-from fedjax_mos.gradients import versus
+from fedjax_mos.lab.hypergradients import versus
 
 ROUNDS, SEEDS, UPDATES, TUNING_SEEDS = 50, 5, 25, 2
 RESULTS = Path(__file__).parent / "results"

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_mos as fm
-from fedjax_mos import catalog, models
-from fedjax_mos.round import rehearsal
+from fedjax_mos import models
+from fedjax_mos.lab import catalog
+from fedjax_mos.engine.round import rehearsal
 
 TARGET = Path(__file__).parent / "methods.md"
 FEATURES, CLASSES, BATCH, LARGEST = 5, 3, 4, 9

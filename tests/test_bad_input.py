@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import catalog, cli
-from fedjax_mos.data import locate
+from fedjax_mos import cli
+from fedjax_mos.lab import catalog
+from fedjax_mos.data.sources import locate
 from tests import problem
 
 NAMES = {

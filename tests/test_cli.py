@@ -19,7 +19,10 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import catalog, cli, experiment, report
+from fedjax_mos import cli
+from fedjax_mos.lab import catalog
+from fedjax_mos.lab import experiment
+from fedjax_mos.lab import report
 
 TINY = ["--clients", "12", "--cohort", "3", "--steps", "2", "--batch-size", "4"]
 COLUMNS = [

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import catalog
-from fedjax_mos.data.partition import histogram
+from fedjax_mos.lab import catalog
+from fedjax_mos.data.partitions import histogram
 
 # Compile time dominates: the shortest program, but for the test of all methods.
 TINY = {

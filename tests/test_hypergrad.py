@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.gradients.hypergrad import differentiator
-from fedjax_mos.gradients.numbers import with_numbers
-from fedjax_mos.gradients.travel import borders, segment_length, travel
+from fedjax_mos.lab.hypergradients.hypergrad import differentiator
+from fedjax_mos.lab.hypergradients.numbers import with_numbers
+from fedjax_mos.lab.hypergradients.checkpointed_rollout import borders, segment_length, travel
 from tests import float64, problem
 from tests.contracts import harness
 from tests.contracts.test_hypergrad import made

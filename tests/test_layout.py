@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import layout
+from fedjax_mos.backends import auto as layout
 from tests import problem
 
 runner = importlib.import_module("fedjax_mos.run")  # `fm.run` is the function

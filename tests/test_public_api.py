@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import catalog
-from fedjax_mos.hyperparameters import GLOSSARY
+from fedjax_mos.lab import catalog
+from fedjax_mos.engine.hyperparameters import GLOSSARY
 
 PACKAGE = Path(fm.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.history import History
+from fedjax_mos.engine.history import History
 from fedjax_mos.types import Channel, Cohort, RoundInfo, Wire
 from tests import problem
 

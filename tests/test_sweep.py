@@ -13,9 +13,9 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
-from fedjax_mos.history import History
-from fedjax_mos.problem import Problem
-from fedjax_mos.sweeps import grid, lanes, members
+from fedjax_mos.engine.history import History
+from fedjax_mos.lab.assembled import Problem
+from fedjax_mos.lab.sweeps import grid, lanes, members
 
 runner = importlib.import_module("fedjax_mos.run")
 TINY = fm.Experiment(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import local
-from fedjax_mos.data.federated import views
+from fedjax_mos.client import tools as local
+from fedjax_mos.data.store import views
 from fedjax_mos.samplers.cohort import merge_duplicates
 from tests import problem
 

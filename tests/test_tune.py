@@ -9,8 +9,8 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
-from fedjax_mos.gradients import tune, versus
-from fedjax_mos.gradients.hypergrad import Hypergradient, runs
+from fedjax_mos.lab.hypergradients import tune, versus
+from fedjax_mos.lab.hypergradients.hypergrad import Hypergradient, runs
 
 TINY = {
     "algorithm": "fedavg",

@@ -1,6 +1,6 @@
 """NAME: what it does, in one line.
 
-Authors, "Title", venue year.
+Authors, venue year [key of docs/references.bib].
 
 Client i, with x the received model and y_0 = x:
 
@@ -18,7 +18,8 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import local_scan, num_steps
+from fedjax_mos.client.tools import local_scan, num_steps
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -28,7 +29,7 @@ from fedjax_mos.types import (
     LocalWork,
     Metrics,
     Params,
-    Scalar,
+    Positive,
     Step,
 )
 
@@ -37,10 +38,11 @@ class Server(NamedTuple):
     params: Params  # x; further fields with the paper's symbol
 
 
-def name(local: LocalWork, *, lr: Scalar) -> Algorithm:
+@cite("key")
+def name(local: LocalWork, *, lr: Positive = 0.1) -> Algorithm:
     """NAME. State per client; trees up, trees down; gradient evaluations per round."""
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         return Server(params), ()  # () is one client's own state
 
     def client(
@@ -49,8 +51,8 @@ def name(local: LocalWork, *, lr: Scalar) -> Algorithm:
         plan = local.plan(view, key)
 
         def step(y: Params, now: Step) -> tuple[Params, jax.Array]:
-            value, g = local.gradient(y, now.batch, now.key)
-            return local.descend(y, g, lr, now.epoch), value
+            value, g = local.gradient(y, now)
+            return local.descend(y, g, lr, now), value
 
         y, values = local_scan(step, x, view, plan)
         return optax.tree.sub(y, x), mine, {"loss": values.sum() / num_steps(plan)}

@@ -1,17 +1,17 @@
 """FedCM: client-level momentum.
 
-Xu et al., "FedCM: Federated Learning with Client-level Momentum", 2021.
+Xu et al., 2021 [xu2021fedcm].
 
 Client i, with x, D received and y_0 = x:
 
     v = alpha g(y_k) + (1 - alpha) D,   y_{k+1} = y_k - lr v
     send   u_i = (x - y_K) / sum_k lr_k  (gradient units), and that sum
 
-Server:   D <- mean_i u_i,   x <- x - server_lr L D,   L the mean way sum_k lr_k
+Server:   D <- mean_i u_i,   x <- x - server_lr L D,   L the mean of sum_k lr_k
 
 D is divided by the step size and the number of steps of the round and client that made
 it, so it stays right under decay and unequal step counts (the paper's lr K is a
-constant; the one number that says the way costs 32 bits more than its table).
+constant; the one number that says the sum costs 32 bits more than its table).
 
     paper   alpha   eta_g / (eta_l K)
     here    mix     server_lr
@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import local_scan, num_steps
+from fedjax_mos.client.tools import local_scan, num_steps
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -32,9 +33,11 @@ from fedjax_mos.types import (
     Key,
     LocalWork,
     Metrics,
+    NonNegative,
     Params,
-    Scalar,
+    Positive,
     Step,
+    Unit,
 )
 
 
@@ -50,15 +53,16 @@ class Down(NamedTuple):
 
 class Up(NamedTuple):
     direction: Params
-    way: jax.Array
+    path_length: jax.Array  # sum_k lr_k
 
 
+@cite("xu2021fedcm")
 def fedcm(
     local: LocalWork,
     *,
-    lr: Scalar,
-    mix: Scalar,
-    server_lr: Scalar,
+    lr: Positive = 0.1,
+    mix: Unit = 0.1,
+    server_lr: NonNegative = 1.0,
     decay_inside: bool = False,
 ) -> Algorithm:
     """FedCM. No client state; one tree up, two down; K gradient evaluations.
@@ -68,7 +72,7 @@ def fedcm(
     gradient, for which the paper's Lemma 4.1 holds.
     """
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         return Server(params, optax.tree.zeros_like(params)), ()
 
     def client(
@@ -78,19 +82,21 @@ def fedcm(
         descend = local.move if decay_inside else local.descend
 
         def step(y: Params, now: Step) -> tuple[Params, jax.Array]:
-            value, g = local.gradient(y, now.batch, now.key)
+            value, g = local.gradient(y, now)
             g = local.decayed(g, y) if decay_inside else g
             v = jax.tree.map(lambda g, d: mix * g + (1 - mix) * d, g, down.direction)
-            return descend(y, v, lr, now.epoch), value
+            return descend(y, v, lr, now), value
 
         y, values = local_scan(step, down.model, view, plan)
-        way = local.distance(plan, lr)
-        u = jax.tree.map(lambda x, y: (x - y) / way, down.model, y)
-        return Up(u, way), mine, {"loss": values.sum() / num_steps(plan)}
+        path_length = local.path_length(plan, lr)
+        u = jax.tree.map(lambda x, y: (x - y) / path_length, down.model, y)
+        return Up(u, path_length), mine, {"loss": values.sum() / num_steps(plan)}
 
     def server(state: Server, agg: Aggregate) -> Server:
-        way = agg.sum.way / jnp.maximum(agg.live, 1)
-        x = optax.tree.add_scale(state.params, -server_lr * way, agg.mean.direction)
+        path_length = agg.sum.path_length / jnp.maximum(agg.live, 1)
+        x = optax.tree.add_scale(
+            state.params, -server_lr * path_length, agg.mean.direction
+        )
         return Server(x, agg.mean.direction)
 
     def broadcast(state: Server) -> Down:

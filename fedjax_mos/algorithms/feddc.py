@@ -1,7 +1,6 @@
 """FedDC: local drift decoupling and correction.
 
-Gao et al., "FedDC: Federated Learning with Non-IID Data via Local Drift Decoupling and
-Correction", CVPR 2022.
+Gao et al., CVPR 2022 [gao2022feddc].
 
 Client i, with x, s received, its own drift h_i and gradient estimate s_i, and y_0 = x:
 
@@ -24,8 +23,9 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import walk
-from fedjax_mos.losses import proximal
+from fedjax_mos.client.tools import walk
+from fedjax_mos.components import cite
+from fedjax_mos.objectives.base import proximal
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -35,9 +35,9 @@ from fedjax_mos.types import (
     Key,
     LocalWork,
     Metrics,
+    NonNegative,
     Params,
-    Scalar,
-    Step,
+    Positive,
 )
 
 
@@ -59,8 +59,13 @@ class Message(NamedTuple):
     estimate: Params
 
 
+@cite("gao2022feddc")
 def feddc(
-    local: LocalWork, *, lr: Scalar, dyn: Scalar, scale_by_importance: bool = False
+    local: LocalWork,
+    *,
+    lr: Positive = 0.1,
+    dyn: NonNegative = 0.01,
+    scale_by_importance: bool = False,
 ) -> Algorithm:
     """FedDC. Two trees per client; two up, two down; K gradient evaluations.
 
@@ -68,7 +73,7 @@ def feddc(
     alpha / w, s / w and w (s_i+ - s_i).
     """
 
-    def init(params: Params) -> tuple[Server, Mine]:
+    def init(params: Params, key: Key) -> tuple[Server, Mine]:
         zeros = optax.tree.zeros_like(params)
         return Server(params, zeros, zeros), Mine(zeros, zeros)
 
@@ -81,18 +86,14 @@ def feddc(
         pull = proximal(local.loss, optax.tree.sub(x, mine.drift), dyn / w)
         slope = optax.tree.sub(s, mine.estimate)
 
-        def objective(y: Params, batch: Batch, key: Key) -> jax.Array:
+        def objective(y: Params, batch: Batch, key: Key | None) -> jax.Array:
             return pull(y, batch, key) + optax.tree.vdot(y, slope)
 
         gradient = local.gradient_of(objective)
-
-        def direction(y: Params, now: Step) -> tuple[jax.Array, Params]:
-            return gradient(y, now.batch, now.key)
-
-        y, plan, metrics = walk(local, direction, x, view, key, lr)
+        y, plan, metrics = walk(local, gradient, x, view, key, lr)
         delta = optax.tree.sub(y, x)
-        way = local.distance(plan, lr)
-        change = jax.tree.map(lambda s, d: -s - d / way, s, delta)  # s_i+ - s_i
+        path_length = local.path_length(plan, lr)
+        change = jax.tree.map(lambda s, d: -s - d / path_length, s, delta)  # s_i+ - s_i
         new = Mine(
             optax.tree.add(mine.drift, delta), optax.tree.add(mine.estimate, change)
         )

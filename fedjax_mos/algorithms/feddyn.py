@@ -1,6 +1,6 @@
 """FedDyn: dynamic regularisation.
 
-Acar et al., "Federated Learning Based on Dynamic Regularization", ICLR 2021.
+Acar et al., ICLR 2021 [acar2021feddyn].
 
 Client i, with x received, its own dual l_i, and y_0 = x:
 
@@ -21,8 +21,9 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import walk
-from fedjax_mos.losses import proximal
+from fedjax_mos.client.tools import walk
+from fedjax_mos.components import cite
+from fedjax_mos.objectives.base import proximal
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -32,9 +33,9 @@ from fedjax_mos.types import (
     Key,
     LocalWork,
     Metrics,
+    NonNegative,
     Params,
-    Scalar,
-    Step,
+    Positive,
 )
 
 
@@ -43,8 +44,13 @@ class Server(NamedTuple):
     correction: Params  # H
 
 
+@cite("acar2021feddyn")
 def feddyn(
-    local: LocalWork, *, lr: Scalar, dyn: Scalar, scale_by_importance: bool = False
+    local: LocalWork,
+    *,
+    lr: Positive = 0.1,
+    dyn: NonNegative = 0.1,
+    scale_by_importance: bool = False,
 ) -> Algorithm:
     """FedDyn. One tree per client; one up, one down; K gradient evaluations.
 
@@ -52,7 +58,7 @@ def feddyn(
     clients of unequal size.
     """
 
-    def init(params: Params) -> tuple[Server, Params]:
+    def init(params: Params, key: Key) -> tuple[Server, Params]:
         zeros = optax.tree.zeros_like(params)
         return Server(params, zeros), zeros
 
@@ -62,15 +68,11 @@ def feddyn(
         alpha = dyn / view.importance if scale_by_importance else dyn
         regularised = proximal(local.loss, x, alpha)
 
-        def objective(y: Params, batch: Batch, key: Key) -> jax.Array:
+        def objective(y: Params, batch: Batch, key: Key | None) -> jax.Array:
             return regularised(y, batch, key) - optax.tree.vdot(dual, y)
 
         gradient = local.gradient_of(objective)
-
-        def direction(y: Params, now: Step) -> tuple[jax.Array, Params]:
-            return gradient(y, now.batch, now.key)
-
-        y, _, metrics = walk(local, direction, x, view, key, lr)
+        y, _, metrics = walk(local, gradient, x, view, key, lr)
         delta = optax.tree.sub(y, x)
         return delta, optax.tree.add_scale(dual, -alpha, delta), metrics
 

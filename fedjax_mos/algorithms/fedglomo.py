@@ -1,7 +1,6 @@
 """FedGLOMO and FedLOMO: global and local momentum.
 
-Das et al., "Faster Non-Convex Federated Learning via Global and Local Momentum", UAI
-2022.
+Das et al., UAI 2022 [das2022fedglomo].
 
 Client i runs from x_t, and FedGLOMO with the same batches also from x_{t-1}:
 
@@ -25,7 +24,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import local_scan, num_steps, step_at, tail
+from fedjax_mos.client.tools import local_scan, num_steps, step_at, tail
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -35,8 +35,10 @@ from fedjax_mos.types import (
     LocalWork,
     Metrics,
     Params,
+    Positive,
     Scalar,
     Step,
+    Unit,
 )
 
 
@@ -53,25 +55,24 @@ class Down(NamedTuple):
 
 
 class Up(NamedTuple):
-    way: Params  # G_i
+    displacement: Params  # G_i
     change: Params  # G_i - G^_i
 
 
-def fedglomo(local: LocalWork, *, lr: Scalar, mix: Scalar) -> Algorithm:
-    """FedGLOMO. No client state; two trees up, two down; 4 (K - 1) + 2 full
-    gradients.
-    """
+@cite("das2022fedglomo")
+def fedglomo(local: LocalWork, *, lr: Positive = 0.1, mix: Unit = 0.3) -> Algorithm:
+    """FedGLOMO. No client state; 2 trees up, 2 down; 4 (K - 1) + 2 full gradients."""
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         zeros = optax.tree.zeros_like(params)
         return Server(params, params, zeros, jnp.zeros((), bool)), ()
 
     def client(
         down: Down, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Up, tuple, Metrics]:
-        way, metrics = _way(local, down.model, view, key, lr)
-        before, _ = _way(local, down.previous, view, key, lr)
-        return Up(way, optax.tree.sub(way, before)), mine, metrics
+        moved, metrics = _displacement(local, down.model, view, key, lr)
+        before, _ = _displacement(local, down.previous, view, key, lr)
+        return Up(moved, optax.tree.sub(moved, before)), mine, metrics
 
     def server(state: Server, agg: Aggregate) -> Server:
         u = jax.tree.map(
@@ -94,23 +95,24 @@ class LomoServer(NamedTuple):
     params: Params
 
 
-def fedlomo(local: LocalWork, *, lr: Scalar) -> Algorithm:
+@cite("das2022fedglomo")
+def fedlomo(local: LocalWork, *, lr: Positive = 0.1) -> Algorithm:
     """FedLOMO. No client state; one tree up, one down; 2 (K - 1) + full gradients."""
 
     def client(
         x: Params, mine: tuple, view: ClientView, key: Key
     ) -> tuple[Params, tuple, Metrics]:
-        way, metrics = _way(local, x, view, key, lr)
-        return way, mine, metrics
+        moved, metrics = _displacement(local, x, view, key, lr)
+        return moved, mine, metrics
 
     def server(state: LomoServer, agg: Aggregate) -> LomoServer:
         return LomoServer(optax.tree.sub(state.params, agg.mean))
 
     exchange = Exchange(lambda s: s.params, client, server)
-    return Algorithm(lambda params: (LomoServer(params), ()), (exchange,))
+    return Algorithm(lambda params, key: (LomoServer(params), ()), (exchange,))
 
 
-def _way(
+def _displacement(
     local: LocalWork, x: Params, view: ClientView, key: Key, lr: Scalar
 ) -> tuple[Params, Metrics]:
     """x - y_K of the local recursion from x."""
@@ -122,12 +124,12 @@ def _way(
         carry: tuple[Params, Params, Params], now: Step
     ) -> tuple[tuple[Params, Params, Params], jax.Array]:
         y_prev, y, d = carry
-        value, g = local.gradient(y, now.batch, now.key)
-        _, stale = local.gradient(y_prev, now.batch, now.key)
+        value, g = local.gradient(y, now)
+        _, stale = local.gradient(y_prev, now)
         d = jax.tree.map(lambda g, d, s: g + d - s, g, d, stale)
-        return (y, local.descend(y, d, lr, now.epoch), d), value
+        return (y, local.descend(y, d, lr, now), d), value
 
-    start = (x, local.descend(x, d, lr, first.epoch), d)
+    start = (x, local.descend(x, d, lr, first), d)
     (_, y, _), values = local_scan(step, start, view, tail(plan))
     loss = (value + values.sum()) / num_steps(plan)
     return optax.tree.sub(x, y), {"loss": loss}

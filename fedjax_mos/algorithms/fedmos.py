@@ -1,7 +1,6 @@
 """FedMoS: double momentum against client drift.
 
-Wang et al., "FedMoS: Taming Client Drift in Federated Learning with Double Momentum and
-Adaptive Selection", INFOCOM 2023, Algorithm 1.
+Wang et al., INFOCOM 2023 [wang2023fedmos], Algorithm 1.
 
 Client i, with x the received model, y_0 = x and steps k = 0..K-1:
 
@@ -24,13 +23,14 @@ from typing import Literal, NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import (
+from fedjax_mos.client.tools import (
     large_batch,
     local_scan,
     num_steps,
     step_at,
     tail,
 )
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -39,9 +39,11 @@ from fedjax_mos.types import (
     Key,
     LocalWork,
     Metrics,
+    NonNegative,
     Params,
-    Scalar,
+    Positive,
     Step,
+    Unit,
 )
 
 
@@ -50,13 +52,14 @@ class Server(NamedTuple):
     momentum: Params  # u
 
 
+@cite("wang2023fedmos")
 def fedmos(
     local: LocalWork,
     *,
-    lr: Scalar,
-    storm: Scalar,
-    prox: Scalar,
-    server_momentum: Scalar,
+    lr: Positive = 0.01,
+    storm: Unit = 0.1,
+    prox: NonNegative = 0.001,
+    server_momentum: Unit = 0.8,
     first_batch: Literal["full", "step"] | int = "full",
 ) -> Algorithm:
     """FedMoS as in the paper.
@@ -66,13 +69,12 @@ def fedmos(
     No client state; one tree up, one down; D_i / B + 2 (K - 1) gradient evaluations.
 
     >>> import fedjax_mos as fm
-    >>> hp = dict(lr=0.05, storm=0.1, prox=0.001, server_momentum=0.8)
-    >>> sorted(fm.spec(fm.fedmos, first_batch=64, **hp).hp)
-    ['lr', 'prox', 'server_momentum', 'storm']
+    >>> fm.spec(fm.fedmos, lr=0.05, first_batch=64).hp
+    {'lr': 0.05, 'storm': 0.1, 'prox': 0.001, 'server_momentum': 0.8}
     """
     check_first_batch(first_batch)
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         return Server(params, optax.tree.zeros_like(params)), ()
 
     def client(
@@ -81,27 +83,27 @@ def fedmos(
         plan = local.plan(view, key)
         first = step_at(plan, 0, view)
 
-        def move(y: Params, d: Params, epoch: jax.Array) -> Params:
-            y_next = local.descend(y, d, lr, epoch)
+        def move(y: Params, d: Params, now: Step) -> Params:
+            y_next = local.descend(y, d, lr, now)
             return jax.tree.map(lambda n, y, x: n - prox * (y - x), y_next, y, x)
 
         def step(
             carry: tuple[Params, Params, Params], now: Step
         ) -> tuple[tuple[Params, Params, Params], jax.Array]:
             y_prev, y, d = carry
-            value, g = local.gradient(y, now.batch, now.key)
-            _, stale = local.gradient(y_prev, now.batch, now.key)
+            value, g = local.gradient(y, now)
+            _, stale = local.gradient(y_prev, now)
             d = jax.tree.map(lambda g, d, s: g + (1 - storm) * (d - s), g, d, stale)
-            return (y, move(y, d, now.epoch), d), value
+            return (y, move(y, d, now), d), value
 
         if first_batch == "full":
             value, d = local.full_gradient(x, view, key)
         elif first_batch == "step":
-            value, d = local.gradient(x, first.batch, first.key)
+            value, d = local.gradient(x, first)
         else:
             batch = large_batch(view, key, first_batch)
-            value, d = local.gradient(x, batch, first.key)
-        carry = (x, move(x, d, first.epoch), d)
+            value, d = local.gradient(x, first._replace(batch=batch))
+        carry = (x, move(x, d, first), d)
         (_, y, _), values = local_scan(step, carry, view, tail(plan))
         loss = (value + values.sum()) / num_steps(plan)
         return optax.tree.sub(y, x), mine, {"loss": loss}

@@ -1,8 +1,7 @@
 """FedMoS as its authors' published program computes it, which is not the paper.
 
-Program of Wang et al., "FedMoS: Taming Client Drift in Federated Learning with Double
-Momentum and Adaptive Selection", INFOCOM 2023 (Distributed-Learning-Networking-Group/
-FedMoS, commit 4cc4525).
+Program of Wang et al., INFOCOM 2023 [wang2023fedmos]:
+Distributed-Learning-Networking-Group/FedMoS, commit 4cc4525.
 
 The released optimiser evaluates one gradient per step and subtracts a stored one of
 another batch, whose memory is zero at the second step. What remains is plain SGD plus
@@ -25,7 +24,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.local import local_scan, num_steps
+from fedjax_mos.client.tools import local_scan, num_steps
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -34,9 +34,11 @@ from fedjax_mos.types import (
     Key,
     LocalWork,
     Metrics,
+    NonNegative,
     Params,
-    Scalar,
+    Positive,
     Step,
+    Unit,
 )
 
 
@@ -46,17 +48,18 @@ class Server(NamedTuple):
     started: jax.Array  # 0 in round 0, then 1
 
 
+@cite("wang2023fedmos")
 def fedmos_release(
     local: LocalWork,
     *,
-    lr: Scalar,
-    storm: Scalar,
-    prox: Scalar,
-    server_momentum: Scalar,
+    lr: Positive = 0.01,
+    storm: Unit = 0.1,
+    prox: NonNegative = 0.001,
+    server_momentum: Unit = 0.8,
 ) -> Algorithm:
     """FedMoS, release variant. One tree up, one down; K gradient evaluations."""
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         return Server(params, optax.tree.zeros_like(params), jnp.zeros((), bool)), ()
 
     def client(
@@ -68,12 +71,12 @@ def fedmos_release(
             carry: tuple[Params, Params, jax.Array], now: Step
         ) -> tuple[tuple[Params, Params, jax.Array], jax.Array]:
             y, fading, k = carry  # fading = (1 - a)^k d_0, and 0 before step 0
-            value, g = local.gradient(y, now.batch, now.key)
+            value, g = local.gradient(y, now)
             d = optax.tree.add(g, fading)
             fading = optax.tree.scale(
                 1 - storm, jax.tree.map(lambda d, f: jnp.where(k == 0, d, f), d, fading)
             )
-            y_next = local.descend(y, d, lr, now.epoch)
+            y_next = local.descend(y, d, lr, now)
             y = jax.tree.map(lambda n, y, x: n - prox * (y - x), y_next, y, x)
             return (y, fading, k + 1), value
 

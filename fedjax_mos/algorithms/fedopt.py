@@ -1,11 +1,8 @@
 """FedAvg and its relatives: local SGD, an optax transform on the server.
 
-McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized
-Data", AISTATS 2017 (FedAvg); Li et al., "Federated Optimization in Heterogeneous
-Networks", MLSys 2020 (FedProx); Hsu et al., "Measuring the Effects of Non-Identical
-Data Distribution for Federated Visual Classification", 2019 (FedAvgM); Reddi et al.,
-"Adaptive Federated Optimization", ICLR 2021 (FedAdagrad, FedAdam, FedYogi); Wang et
-al., "Communication-Efficient Adaptive Federated Learning", ICML 2022 (FedAMS).
+FedAvg: McMahan et al., AISTATS 2017 [mcmahan2017fedavg]. FedProx: Li et al., MLSys 2020
+[li2020fedprox]. FedAvgM: Hsu et al., 2019 [hsu2019fedavgm]. FedOpt: Reddi et al., ICLR
+2021 [reddi2021adaptive], whose adaptive servers are in `adaptive_servers.py`.
 
 Client i, with x the received model and y_0 = x:
 
@@ -17,117 +14,112 @@ Server:   x <- x + step(mean_i delta_i), the step an optimiser's.
 None has client state; one tree up, one down; K gradient evaluations.
 """
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import optax
 
-from fedjax_mos.algorithms import server_optimizers as optimizers
-from fedjax_mos.algorithms.client import sgd_client
-from fedjax_mos.losses import Objective, near_anchor, plain
-from fedjax_mos.types import Aggregate, Algorithm, Exchange, LocalWork, Params, Scalar
+from fedjax_mos.algorithms.composed import MakeAlgorithm, composed
+from fedjax_mos.algorithms.local_sgd import ClientState, sgd_client
+from fedjax_mos.components import cite, cited, name_of
+from fedjax_mos.objectives.base import Objective, near_anchor, plain
+from fedjax_mos.types import (
+    Aggregate,
+    Algorithm,
+    Exchange,
+    Key,
+    LocalWork,
+    Mine,
+    NonNegative,
+    Params,
+    Positive,
+    Unit,
+)
+
+_AVERAGE = optax.sgd(1.0)
 
 
 class Server(NamedTuple):
     params: Params
-    optimizer: Any  # the state of the optax transform
+    optimizer: optax.OptState
 
 
+@cite("reddi2021adaptive")
 def fedopt(
     local: LocalWork,
     *,
-    lr: Scalar,
-    server: optax.GradientTransformation,
+    lr: Positive = 0.01,
+    server_optimizer: optax.GradientTransformation = _AVERAGE,
+    client_optimizer: optax.GradientTransformation | None = None,
+    client_state: ClientState = "reset",
     objective: Objective | None = None,
 ) -> Algorithm:
-    """Local SGD on any objective, with any optax transform on the server."""
-    memory, client = sgd_client(local, objective or plain(), lr)
+    """FedOpt: any optax transforms on the server and the clients, any local objective.
 
-    def init(params: Params) -> tuple[Server, Any]:
-        return Server(params, server.init(params)), memory(params)
+    With a `client_optimizer`, lr is not used: the transform has its own. Its state is
+    new every round ("reset") or stays with the client ("kept").
+    """
+    start, client = sgd_client(
+        local, objective or plain(), lr, client_optimizer, client_state
+    )
 
-    def update(state: Server, agg: Aggregate) -> Server:
+    def init(params: Params, key: Key) -> tuple[Server, Mine]:
+        return Server(params, server_optimizer.init(params)), start(params)
+
+    def server(state: Server, agg: Aggregate) -> Server:
         # optax descends; the pseudo-gradient is minus the mean displacement.
         pseudo = optax.tree.scale(-1, agg.mean)
-        step, optimizer = server.update(pseudo, state.optimizer, state.params)
-        return Server(optax.apply_updates(state.params, step), optimizer)
+        step, s = server_optimizer.update(pseudo, state.optimizer, state.params)
+        return Server(optax.apply_updates(state.params, step), s)
 
-    return Algorithm(init, (Exchange(lambda s: s.params, client, update),))
+    return Algorithm(init, (Exchange(lambda s: s.params, client, server),))
 
 
-def fedavg(local: LocalWork, *, lr: Scalar, server_lr: Scalar) -> Algorithm:
-    """FedAvg: x <- x + server_lr * mean_i delta_i.
+def on_fedopt(
+    server: Callable[..., optax.GradientTransformation],
+    objective: Callable[..., Objective] = plain,
+    *,
+    lr: float = 0.1,
+) -> MakeAlgorithm:
+    """FedOpt whose server_optimizer and objective are made from options of their own.
 
-    >>> import fedjax_mos as fm
-    >>> fm.spec(fm.fedavg, lr=0.1, server_lr=1.0).hp
-    {'lr': 0.1, 'server_lr': 1.0}
+    It has the name, docstring and references of `server`, which it decorates.
     """
-    return fedopt(local, lr=lr, server=optax.sgd(server_lr))
-
-
-def fedprox(
-    local: LocalWork, *, lr: Scalar, prox: Scalar, server_lr: Scalar
-) -> Algorithm:
-    """FedProx: FedAvg with prox/2 |y - x|^2 added to the local loss."""
-    return fedopt(
-        local, lr=lr, server=optax.sgd(server_lr), objective=near_anchor(prox)
+    return composed(
+        fedopt,
+        {"server_optimizer": server, "objective": objective},
+        name=name_of(server),
+        doc=server.__doc__,
+        cites=cited(server),
+        module=server.__module__,
+        lr=lr,
     )
 
 
-def fedavgm(
-    local: LocalWork, *, lr: Scalar, server_lr: Scalar, server_momentum: Scalar
-) -> Algorithm:
-    """FedAvgM: m <- server_momentum m + mean_i delta_i,  x <- x + server_lr m."""
-    return fedopt(local, lr=lr, server=optax.sgd(server_lr, server_momentum))
+@partial(on_fedopt, lr=0.01)
+@cite("mcmahan2017fedavg")
+def fedavg(*, server_lr: NonNegative = 1.0) -> optax.GradientTransformation:
+    """FedAvg: x <- x + server_lr * mean_i delta_i.
 
-
-def fedadagrad(
-    local: LocalWork, *, lr: Scalar, server_lr: Scalar, b1: Scalar, eps: Scalar
-) -> Algorithm:
-    """FedAdagrad: v <- v + delta^2."""
-    return fedopt(local, lr=lr, server=optimizers.adagrad(server_lr, b1, eps))
-
-
-def fedadam(
-    local: LocalWork,
-    *,
-    lr: Scalar,
-    server_lr: Scalar,
-    b1: Scalar,
-    b2: Scalar,
-    eps: Scalar,
-) -> Algorithm:
-    """FedAdam: v <- b2 v + (1 - b2) delta^2; no bias correction, v_0 = eps^2."""
-    return fedopt(local, lr=lr, server=optimizers.adam(server_lr, b1, b2, eps))
-
-
-def fedyogi(
-    local: LocalWork,
-    *,
-    lr: Scalar,
-    server_lr: Scalar,
-    b1: Scalar,
-    b2: Scalar,
-    eps: Scalar,
-) -> Algorithm:
-    """FedYogi: v <- v - (1 - b2) delta^2 sign(v - delta^2)."""
-    return fedopt(local, lr=lr, server=optimizers.yogi(server_lr, b1, b2, eps))
-
-
-def fedams(
-    local: LocalWork,
-    *,
-    lr: Scalar,
-    server_lr: Scalar,
-    b1: Scalar,
-    b2: Scalar,
-    eps: Scalar,
-    option: Literal[1, 2] = 1,
-    bias_correction: bool = False,
-) -> Algorithm:
-    """FedAMS: FedAdam with a running maximum of v.
-
-    Option 1 bounds it below by eps, option 2 adds eps to its root. The paper has no
-    `bias_correction`, its released program does.
+    >>> import fedjax_mos as fm
+    >>> fm.spec(fm.fedavg, lr=0.1).hp
+    {'lr': 0.1, 'server_lr': 1.0}
     """
-    server = optimizers.ams(server_lr, b1, b2, eps, option, bias_correction)
-    return fedopt(local, lr=lr, server=server)
+    return optax.sgd(server_lr)
+
+
+@partial(on_fedopt, objective=near_anchor)
+@cite("li2020fedprox")
+def fedprox(*, server_lr: NonNegative = 1.0) -> optax.GradientTransformation:
+    """FedProx: FedAvg with prox/2 |y - x|^2 added to the local loss."""
+    return optax.sgd(server_lr)
+
+
+@on_fedopt
+@cite("hsu2019fedavgm")
+def fedavgm(
+    *, server_lr: NonNegative = 1.0, server_momentum: Unit = 0.4
+) -> optax.GradientTransformation:
+    """FedAvgM: m <- server_momentum m + mean_i delta_i,  x <- x + server_lr m."""
+    return optax.sgd(server_lr, server_momentum)

@@ -1,7 +1,6 @@
 """LAG: lazily aggregated gradients.
 
-Chen et al., "LAG: Lazily Aggregated Gradient for Communication-Efficient Distributed
-Learning", NeurIPS 2018.
+Chen et al., NeurIPS 2018 [chen2018lag].
 
 All N workers, one full gradient per round. With g^_m the last gradient that worker m
 uploaded, the server keeps G = sum_m g^_m and moves  x <- x - lr G.
@@ -22,6 +21,7 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_mos import tree
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -31,7 +31,7 @@ from fedjax_mos.types import (
     LocalWork,
     Metrics,
     Params,
-    Scalar,
+    Positive,
 )
 
 
@@ -47,10 +47,11 @@ class Down(NamedTuple):
     threshold: jax.Array
 
 
-def lag(local: LocalWork, *, lr: Scalar, horizon: int = 10) -> Algorithm:
+@cite("chen2018lag")
+def lag(local: LocalWork, *, lr: Positive = 0.001, horizon: int = 10) -> Algorithm:
     """LAG. The channel keeps one tree per client; at most one tree up; one down."""
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         zero = jnp.zeros((), tree.float_dtype(params))
         moves = jnp.zeros(horizon, zero.dtype)
         return Server(params, optax.tree.zeros_like(params), moves, zero), ()

@@ -1,7 +1,6 @@
 """Mime and MimeLite with momentum: the server's optimiser applied in every local step.
 
-Karimireddy et al., "Breaking the Centralized Barrier for Cross-Device Federated
-Learning", NeurIPS 2021.
+Karimireddy et al., NeurIPS 2021 [karimireddy2021mime].
 
 With m the server's momentum, frozen during the round, client i and y_0 = x:
 
@@ -23,7 +22,8 @@ from typing import NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import walk
+from fedjax_mos.client.tools import walk
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -33,8 +33,10 @@ from fedjax_mos.types import (
     LocalWork,
     Metrics,
     Params,
+    Positive,
     Scalar,
     Step,
+    Unit,
 )
 
 
@@ -64,7 +66,10 @@ class MimeDown(NamedTuple):
     gradient: Params
 
 
-def mimelite(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
+@cite("karimireddy2021mime")
+def mimelite(
+    local: LocalWork, *, lr: Positive = 0.1, server_momentum: Unit = 0.9
+) -> Algorithm:
     """MimeLite. No client state; two trees up, two down; K + full gradients."""
     beta = server_momentum
 
@@ -74,14 +79,14 @@ def mimelite(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algori
         x, m = down
 
         def direction(y: Params, now: Step) -> tuple[jax.Array, Params]:
-            value, g = local.gradient(y, now.batch, now.key)
+            value, g = local.gradient(y, now)
             return value, jax.tree.map(lambda g, m: (1 - beta) * g + beta * m, g, m)
 
         y, _, metrics = walk(local, direction, x, view, key, lr)
         _, full = local.full_gradient(x, view, key)
         return LiteUp(optax.tree.sub(y, x), full), mine, metrics
 
-    def init(params: Params) -> tuple[LiteServer, tuple]:
+    def init(params: Params, key: Key) -> tuple[LiteServer, tuple]:
         return LiteServer(params, optax.tree.zeros_like(params)), ()
 
     def server(state: LiteServer, agg: Aggregate) -> LiteServer:
@@ -94,7 +99,10 @@ def mimelite(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algori
     return Algorithm(init, (Exchange(broadcast, client, server),))
 
 
-def mime(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
+@cite("karimireddy2021mime")
+def mime(
+    local: LocalWork, *, lr: Positive = 0.1, server_momentum: Unit = 0.9
+) -> Algorithm:
     """Mime. No client state; two trees up, three down; 2 K + full gradients."""
     beta = server_momentum
 
@@ -113,8 +121,8 @@ def mime(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
         m, c = down
 
         def direction(y: Params, now: Step) -> tuple[jax.Array, Params]:
-            value, g = local.gradient(y, now.batch, now.key)
-            _, g_x = local.gradient(x, now.batch, now.key)  # same batch, same key
+            value, g = local.gradient(y, now)
+            _, g_x = local.gradient(x, now)  # same batch, same key
             d = jax.tree.map(lambda g, g_x, c: g - g_x + c, g, g_x, c)
             return value, jax.tree.map(lambda d, m: (1 - beta) * d + beta * m, d, m)
 
@@ -128,7 +136,7 @@ def mime(local: LocalWork, *, lr: Scalar, server_momentum: Scalar) -> Algorithm:
     first = Exchange(lambda s: s.params, measure, remember)
     second = Exchange(lambda s: MimeDown(s.momentum, s.gradient), client, server)
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         zeros = optax.tree.zeros_like(params)
         return Server(params, zeros, zeros), ()
 

@@ -1,7 +1,6 @@
 """SCAFFOLD: control variates against client drift.
 
-Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning",
-ICML 2020.
+Karimireddy et al., ICML 2020 [karimireddy2020scaffold].
 
 Client i, with x, c received, its own c_i, and y_0 = x:
 
@@ -18,7 +17,8 @@ from typing import Literal, NamedTuple
 import jax
 import optax
 
-from fedjax_mos.local import walk
+from fedjax_mos.client.tools import walk
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -27,8 +27,9 @@ from fedjax_mos.types import (
     Key,
     LocalWork,
     Metrics,
+    NonNegative,
     Params,
-    Scalar,
+    Positive,
     Step,
 )
 
@@ -45,8 +46,13 @@ class Message(NamedTuple):
     control: Params
 
 
+@cite("karimireddy2020scaffold")
 def scaffold(
-    local: LocalWork, *, lr: Scalar, server_lr: Scalar, option: Literal[1, 2] = 2
+    local: LocalWork,
+    *,
+    lr: Positive = 0.1,
+    server_lr: NonNegative = 1.0,
+    option: Literal[1, 2] = 2,
 ) -> Algorithm:
     """SCAFFOLD. One tree per client; two up, two down; K gradient evaluations.
 
@@ -55,7 +61,7 @@ def scaffold(
     if option not in (1, 2):
         raise ValueError(f"option must be 1 or 2: got {option!r}")
 
-    def init(params: Params) -> tuple[Server, Params]:
+    def init(params: Params, key: Key) -> tuple[Server, Params]:
         zeros = optax.tree.zeros_like(params)
         return Server(params, zeros), zeros
 
@@ -65,7 +71,7 @@ def scaffold(
         x, c = down
 
         def direction(y: Params, now: Step) -> tuple[jax.Array, Params]:
-            value, g = local.gradient(y, now.batch, now.key)
+            value, g = local.gradient(y, now)
             return value, jax.tree.map(lambda g, c_i, c: g - c_i + c, g, c_i, c)
 
         y, plan, metrics = walk(local, direction, x, view, key, lr)
@@ -73,8 +79,10 @@ def scaffold(
         if option == 1:
             _, new = local.full_gradient(x, view, key)
         else:
-            way = local.distance(plan, lr)
-            new = jax.tree.map(lambda c_i, c, d: c_i - c - d / way, c_i, c, delta)
+            path_length = local.path_length(plan, lr)
+            new = jax.tree.map(
+                lambda c_i, c, d: c_i - c - d / path_length, c_i, c, delta
+            )
         return Message(delta, optax.tree.sub(new, c_i)), new, metrics
 
     def server(state: Server, agg: Aggregate) -> Server:

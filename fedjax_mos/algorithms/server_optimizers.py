@@ -1,11 +1,11 @@
 """Server optimisers that differ from optax's, as optax transforms.
 
-Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 2: moments without
-bias correction, v_0 = eps^2, and eps outside the root:
+Reddi et al., ICLR 2021 [reddi2021adaptive], Algorithm 2: moments without bias
+correction, v_0 = eps^2, and eps outside the root:
 
     m <- b1 m + (1 - b1) delta,   x <- x + server_lr m / (sqrt(v) + eps)
 
-Wang et al., "Communication-Efficient Adaptive Federated Learning", ICML 2022 (FedAMS):
+FedAMS, Wang et al., ICML 2022 [wang2022fedams]:
 
     v <- b2 v + (1 - b2) delta^2,   m_0 = v_0 = v^_0 = 0
     option 1   v^ <- max(v^, v, eps),   x <- x + server_lr m / sqrt(v^)

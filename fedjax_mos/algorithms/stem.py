@@ -1,7 +1,6 @@
 """STEM: stochastic two-sided momentum.
 
-Khanduri et al., "STEM: A Stochastic Two-Sided Momentum Algorithm Achieving Near-Optimal
-Sample and Communication Complexities for Federated Learning", NeurIPS 2021.
+Khanduri et al., NeurIPS 2021 [khanduri2021stem].
 
 Server and clients continue one STORM sequence. With (x, d) received, client i starts
 from y_1 = x - lr d, d_0 = d, y_0 = x, and for k = 1..K
@@ -14,9 +13,10 @@ Server:   x <- x + mean_i (y_K - x),   d <- mean_i d_K
 
 The first d is the mean of full local gradients at x_0: round 0 is that exchange, in
 which nobody moves. With `own_init` every client of round 0 starts from its own full
-gradient instead. A direction of zero means that none exists yet, which saves a flag.
-The paper has full participation; here a cohort stands for all. Under a decay per epoch
-a move takes the rate of the batch that made its direction.
+gradient instead. A direction of zero means that none exists yet, which saves a flag;
+zeros do not travel: in round 0 only x down and the gradient up (own_init: both trees
+up). The paper has full participation; here a cohort stands for all. Under a decay per
+epoch a move takes the rate of the batch that made its direction.
 
     paper   a       eta
     here    storm   lr
@@ -29,7 +29,8 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_mos import tree
-from fedjax_mos.local import local_scan, num_steps
+from fedjax_mos.client.tools import local_scan, num_steps, step_at
+from fedjax_mos.components import cite
 from fedjax_mos.types import (
     Aggregate,
     Algorithm,
@@ -39,8 +40,9 @@ from fedjax_mos.types import (
     LocalWork,
     Metrics,
     Params,
-    Scalar,
+    Positive,
     Step,
+    Unit,
 )
 
 
@@ -56,12 +58,17 @@ class Message(NamedTuple):
     direction: Params
 
 
+@cite("khanduri2021stem")
 def stem(
-    local: LocalWork, *, lr: Scalar, storm: Scalar, own_init: bool = False
+    local: LocalWork,
+    *,
+    lr: Positive = 0.1,
+    storm: Unit = 0.1,
+    own_init: bool = False,
 ) -> Algorithm:
     """STEM. No client state; two trees up, two down; 2 K gradient evaluations."""
 
-    def init(params: Params) -> tuple[Server, tuple]:
+    def init(params: Params, key: Key) -> tuple[Server, tuple]:
         return Server(params, optax.tree.zeros_like(params)), ()
 
     def client(
@@ -69,7 +76,7 @@ def stem(
     ) -> tuple[Message, tuple, Metrics]:
         plan = local.plan(view, key)
         x = down.model
-        first = optax.tree.vdot(down.direction, down.direction) == 0
+        first = _is_zero(down.direction)
         # Unbatched within a run, so later rounds really skip it.
         value, full = jax.lax.cond(
             first,
@@ -82,12 +89,12 @@ def stem(
             carry: tuple[Params, Params, Params], now: Step
         ) -> tuple[tuple[Params, Params, Params], jax.Array]:
             y_prev, y, d = carry
-            value, g = local.gradient(y, now.batch, now.key)
-            _, stale = local.gradient(y_prev, now.batch, now.key)
+            value, g = local.gradient(y, now)
+            _, stale = local.gradient(y_prev, now)
             d = jax.tree.map(lambda g, d, s: g + (1 - storm) * (d - s), g, d, stale)
-            return (y, local.descend(y, d, lr, now.epoch), d), value
+            return (y, local.descend(y, d, lr, now), d), value
 
-        start = (x, local.descend(x, d, lr, plan.epoch[0]), d)
+        start = (x, local.descend(x, d, lr, step_at(plan, 0, view)), d)
         (y, _, d_last), values = local_scan(step, start, view, plan)
         sent = Message(optax.tree.sub(y, x), d_last)
         loss = values.sum() / num_steps(plan)
@@ -103,4 +110,12 @@ def stem(
     def broadcast(state: Server) -> Message:
         return Message(state.params, state.direction)
 
-    return Algorithm(init, (Exchange(broadcast, client, server),))
+    def travels(state: Server) -> tuple[Message, Message]:
+        first = _is_zero(state.direction)
+        return Message(True, ~first), Message(True if own_init else ~first, True)
+
+    return Algorithm(init, (Exchange(broadcast, client, server, travels),))
+
+
+def _is_zero(direction: Params) -> jax.Array:
+    return optax.tree.vdot(direction, direction) == 0

@@ -1,8 +1,8 @@
 """Compressors without memory: (value, key) -> Wire, with exact bits.
 
-Stich et al., "Sparsified SGD with Memory", NeurIPS 2018 (top-k, random-k); Karimireddy
-et al., "Error Feedback Fixes SignSGD", ICML 2019 (scaled sign); Alistarh et al., "QSGD:
-Communication-Efficient SGD via Gradient Quantization and Encoding", NeurIPS 2017.
+Stich et al., NeurIPS 2018 [stich2018sparsified] (top-k, random-k); Karimireddy et al.,
+ICML 2019 [karimireddy2019ef] (scaled sign); Alistarh et al., NeurIPS 2017
+[alistarh2017qsgd] (stochastic quantisation).
 
 They act on the whole flattened message unless `per_tensor`.
 """
@@ -96,8 +96,7 @@ def quantise(bits: int, *, per_tensor: bool = False, unbiased: bool = True) -> C
 def straight_through(codec: Codec) -> Codec:
     """The same messages, with the derivative of a message sent as it is.
 
-    Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons for
-    Conditional Computation", 2013. What is delivered stays the same.
+    Bengio et al., 2013 [bengio2013estimating]. What is delivered stays the same.
     """
 
     def through(value: PyTree, key: Key) -> Wire:

@@ -5,30 +5,30 @@ models (the receiver replaces them): the difference to the receiver's copy alrea
 contains the error, so it needs no second memory.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.types import Channel, Codec, Key, PyTree, Wire
+from fedjax_mos.types import Channel, ChannelState, Codec, Key, PyTree, Wire
 
 
 class Feedback(NamedTuple):
     error: PyTree  # e
-    inner: Any
+    inner: ChannelState
 
 
 class Copy(NamedTuple):
     copy: PyTree  # what the receiver holds
     met: jax.Array
-    inner: Any
+    inner: ChannelState
 
 
 class Last(NamedTuple):
     value: PyTree
     met: jax.Array
-    inner: Any
+    inner: ChannelState
 
 
 def plain(codec: Codec) -> Channel:
@@ -43,7 +43,7 @@ def plain(codec: Codec) -> Channel:
 def error_feedback(inner: Channel) -> Channel:
     """a = value + e; deliver o = inner(a); e <- a - o. One tree.
 
-    Seide et al., "1-bit Stochastic Gradient Descent", Interspeech 2014.
+    Seide et al., Interspeech 2014 [seide2014onebit].
     """
 
     def init(value: PyTree) -> Feedback:

@@ -1,8 +1,7 @@
 """Rules that repeat or reinforce a message that has hardly changed.
 
-"Bidirectional communication-efficient non-convex adaptive federated learning" (NLA: a
-lazy message, AA: an accelerated one); Chen et al., "LAG: Lazily Aggregated Gradient for
-Communication-Efficient Distributed Learning", NeurIPS 2018.
+Anonymous submission, 2024 [anonymous2024bidirectional] (NLA: a lazy message, AA: an
+accelerated one); Chen et al., NeurIPS 2018 [chen2018lag].
 
 With m the inner channel's output and r the reference, a rule fires iff
 
@@ -11,30 +10,31 @@ With m the inner channel's output and r the reference, a rule fires iff
 Its flag costs one bit in every message.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.types import Channel, Key, PyTree, Scalar, Wire
+from fedjax_mos.components import cite
+from fedjax_mos.types import Channel, ChannelState, Key, PyTree, Scalar, Wire
+
+Reference = Literal["transmitted", "raw_prev"]
 
 
 class Lazy(NamedTuple):
     last: PyTree  # last transmitted message
     raw: PyTree  # previous message, transmitted or not; () unless it is the reference
-    inner: Any
+    inner: ChannelState
 
 
 class Accelerated(NamedTuple):
     previous: PyTree
-    inner: Any
+    inner: ChannelState
 
 
 def lazy(
-    inner: Channel,
-    kappa: Scalar,
-    reference: Literal["transmitted", "raw_prev"] = "transmitted",
+    inner: Channel, kappa: Scalar, reference: Reference = "transmitted"
 ) -> Channel:
     """NLA: where the rule fires send only the flag and deliver the last message again.
 
@@ -84,7 +84,9 @@ def accelerated(inner: Channel, kappa: Scalar) -> Channel:
 def lazy_on_copy(inner: Channel, kappa: Scalar) -> Channel:
     """NLA inside `difference`: skip a change m with |m| <= kappa |copy|. No memory."""
 
-    def send(state: Any, wire: Wire, key: Key, context: PyTree) -> tuple[Wire, Any]:
+    def send(
+        state: ChannelState, wire: Wire, key: Key, context: PyTree
+    ) -> tuple[Wire, ChannelState]:
         out, after = inner.send(state, wire, key, context)
         size, copy = _square(out.value), _square(context)
         fires = (kappa > 0) & (copy > 0) & (size <= kappa**2 * copy)
@@ -95,6 +97,7 @@ def lazy_on_copy(inner: Channel, kappa: Scalar) -> Channel:
     return Channel(inner.init, send)
 
 
+@cite("chen2018lag")
 def lag_worker(*, skip: bool = True) -> Channel:
     """LAG's worker: send the change of the message, or nothing if it is small.
 
@@ -108,6 +111,11 @@ def lag_worker(*, skip: bool = True) -> Channel:
     def send(
         state: PyTree, wire: Wire, key: Key, context: PyTree
     ) -> tuple[Wire, PyTree]:
+        if skip and not hasattr(context, "threshold"):
+            raise ValueError(
+                "the received message must have a field threshold, as that of lag has, "
+                f"for lag_worker: got {type(context).__name__}"
+            )
         change = optax.tree.sub(wire.value, state)
         fires = _square(change) <= context.threshold if skip else jnp.zeros((), bool)
         value = jax.tree.map(lambda c: jnp.where(fires, 0, c), change)

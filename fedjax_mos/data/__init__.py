@@ -1,7 +1,20 @@
-"""Data: the federated store, partitions, sources and augmentation."""
+"""Data: sources, partitions, the federated store and augmentation."""
 
-from fedjax_mos.data import partition
-from fedjax_mos.data.federated import federate, take, views
-from fedjax_mos.data.partition import Partition
+from fedjax_mos.data import augment, partitions
+from fedjax_mos.data.partitions import Partition
+from fedjax_mos.data.sources import Dataset, arrays, from_frame, load, normalise
+from fedjax_mos.data.store import federate, take, views
 
-__all__ = ["Partition", "federate", "partition", "take", "views"]
+__all__ = [
+    "Dataset",
+    "Partition",
+    "arrays",
+    "augment",
+    "federate",
+    "from_frame",
+    "load",
+    "normalise",
+    "partitions",
+    "take",
+    "views",
+]

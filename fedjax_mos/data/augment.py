@@ -1,8 +1,8 @@
 """Random image transforms: `(batch, key) -> batch`, every image with its own draw.
 
 Images are NHWC of any dtype and keep it. New pixels are zero, so apply these to raw
-bytes, before they are normalised. The transform of Kim, Kim and Han, FedACG, CVPR 2024
-(the released code), is `chain(rotate(10), pad_crop(4), flip())`.
+bytes, before they are normalised. The transform of the released code of Kim, Kim and
+Han, CVPR 2024 [kim2024fedacg], is `chain(rotate(10), pad_crop(4), flip())`.
 """
 
 from collections.abc import Callable
@@ -101,8 +101,8 @@ def _nearest(position: jax.Array) -> jax.Array:
 
 
 def _images(batch: Batch) -> jax.Array:
-    if batch.x.ndim != 4:
-        raise ValueError(
-            f"x must hold images [B, H, W, C]: got the shape {batch.x.shape}"
-        )
+    shape = getattr(batch.x, "shape", None)
+    if shape is None or len(shape) != 4:
+        found = jax.tree.structure(batch.x) if shape is None else f"the shape {shape}"
+        raise ValueError(f"x must hold images [B, H, W, C]: got {found}")
     return batch.x

@@ -2,7 +2,7 @@
 
 A rule about labels never looks at the examples themselves, so each one is a function
 of the counts [C] alone; `deal` then hands out the examples. Checked arguments only:
-`partition.py` is the public face.
+`partitions.py` is the public face.
 """
 
 import numpy as np

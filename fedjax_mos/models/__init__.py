@@ -1,4 +1,4 @@
-"""Models as flax modules made of stages."""
+"""Models as flax modules made of stages, and as plain functions."""
 
 from fedjax_mos.models.cnn import (
     cnn,
@@ -6,14 +6,17 @@ from fedjax_mos.models.cnn import (
     fedmos_cifar_lenet,
     fedmos_mnist_cnn,
 )
+from fedjax_mos.models.functions import Model, as_model
 from fedjax_mos.models.linear import logistic
 from fedjax_mos.models.mlp import mlp
 from fedjax_mos.models.resnet import resnet18
-from fedjax_mos.models.staged import Staged, apply, count, forward, init
+from fedjax_mos.models.staged import Staged, apply, count, forward, init, staged
 
 __all__ = [
+    "Model",
     "Staged",
     "apply",
+    "as_model",
     "cnn",
     "count",
     "fedmos_cifar_cnn3",
@@ -24,4 +27,5 @@ __all__ = [
     "logistic",
     "mlp",
     "resnet18",
+    "staged",
 ]

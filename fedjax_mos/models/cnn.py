@@ -1,19 +1,20 @@
 """Small convolutional networks: those of FedMoS and the one of FedAvg's size.
 
-Reference: Wang et al., FedMoS: Taming client drift in federated learning with double
-momentum and adaptive selection, INFOCOM 2023; released code, `models/Nets.py`.
+Wang et al., INFOCOM 2023 [wang2023fedmos]; released code, `models/Nets.py`.
 Convolutions are valid (no padding) and pooling is 2x2, so the nets fit other image
 sizes too; the counts are for the original ones.
 """
 
 import flax.linen as nn
 
+from fedjax_mos.components import cite
 from fedjax_mos.models.conv import max_pool
 from fedjax_mos.models.layers import Conv, Dense, channel_dropout, flatten
 from fedjax_mos.models.staged import Staged, staged
 
 
-def fedmos_mnist_cnn(classes: int = 10, dropout: float = 0.5) -> Staged:
+@cite("wang2023fedmos")
+def fedmos_mnist_cnn(classes: int = 10, *, dropout: float = 0.5) -> Staged:
     """FedMoS `CNNMnist`: 28x28x1, d = 21,840. Pooling comes before the ReLU."""
     return staged(
         [Conv(10, 5), max_pool, nn.relu],
@@ -23,7 +24,8 @@ def fedmos_mnist_cnn(classes: int = 10, dropout: float = 0.5) -> Staged:
     )
 
 
-def fedmos_cifar_cnn3(classes: int = 10, dropout: float = 0.2) -> Staged:
+@cite("wang2023fedmos")
+def fedmos_cifar_cnn3(classes: int = 10, *, dropout: float = 0.2) -> Staged:
     """FedMoS `CNNCifar`, also of clustered sampling: 32x32x3, d = 122,570.
 
     Three convolutions, the last without a ReLU, as released.
@@ -37,6 +39,7 @@ def fedmos_cifar_cnn3(classes: int = 10, dropout: float = 0.2) -> Staged:
     )
 
 
+@cite("wang2023fedmos")
 def fedmos_cifar_lenet(classes: int = 10) -> Staged:
     """FedMoS' other CIFAR net, two convolutions and three Dense: 32x32x3, d = 62,006.
 
@@ -51,8 +54,9 @@ def fedmos_cifar_lenet(classes: int = 10) -> Staged:
     )
 
 
+@cite("mcmahan2017fedavg")
 def cnn(classes: int = 10) -> Staged:
-    """The CNN of FedAvg (McMahan et al., AISTATS 2017) without padding.
+    """The CNN of FedAvg without padding.
 
     28x28x1, d = 582,026: the net of most simulators' MNIST and EMNIST baselines.
     """

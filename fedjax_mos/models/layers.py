@@ -35,7 +35,7 @@ def fan_in_uniform(fan_in: int) -> Initializer:
 def kaiming_fan_out(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """N(0, 2 / fan_out) for a kernel [h, w, C, F], fan_out = h w F.
 
-    He et al., Delving deep into rectifiers, ICCV 2015; torchvision's ResNets.
+    He et al., ICCV 2015 [he2015rectifiers]; torchvision's ResNets.
     """
     height, width, _, features = shape
     draw = jax.random.normal(key, (math.prod(shape),))

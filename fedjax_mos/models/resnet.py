@@ -1,7 +1,6 @@
 """ResNet-18 with group normalisation.
 
-References: He et al., Deep residual learning for image recognition, CVPR 2016; Hsieh et
-al., The non-IID data quagmire of decentralized machine learning, ICML 2020 (group
+He et al., CVPR 2016 [he2016resnet]; Hsieh et al., ICML 2020 [hsieh2020quagmire] (group
 instead of batch normalisation: clients' batch statistics differ).
 """
 
@@ -12,26 +11,28 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from fedjax_mos.components import cite
 from fedjax_mos.models.conv import max_pool
 from fedjax_mos.models.layers import Conv, Dense, Initializer, kaiming_fan_out
 from fedjax_mos.models.staged import Layer, Staged, staged
 
 
+@cite("he2016resnet", "hsieh2020quagmire")
 def resnet18(
-    classes: int = 10, stem: Literal["3x3", "7x7"] = "3x3", groups: int = 2
+    classes: int = 10, *, stem: Literal["3x3", "7x7"] = "3x3", groups: int = 2
 ) -> Staged:
     """ResNet-18-GN in six stages: stem, four groups of two blocks, classifier.
 
     The feature vector, 512 averages over space, is the output of the fifth stage.
 
-    `stem="3x3"`: the CIFAR form of FedACG (Kim et al., CVPR 2024), PyTorch's default
+    `stem="3x3"`: the CIFAR form of FedACG [kim2024fedacg], PyTorch's default
     initialisation; d = 11,173,962 (10 classes), 11,220,132 (100), 11,271,432 (200).
 
-    `stem="7x7"`: torchvision's, as in the code descending from FedDyn (Acar et al.,
-    ICLR 2021), with its Kaiming-normal convolutions; d = 11,181,642 (10 classes).
+    `stem="7x7"`: torchvision's, as in the code descending from FedDyn
+    [acar2021feddyn], with its Kaiming-normal convolutions; d = 11,181,642 (10 classes).
     """
     if stem not in ("3x3", "7x7"):
-        raise ValueError(f"stem must be '3x3' or '7x7', got {stem!r}")
+        raise ValueError(f"stem must be '3x3' or '7x7': got {stem!r}")
     if stem == "3x3":
         kernel_init = None
         front: list[Layer] = [Conv(64, 3, padding=1, use_bias=False)]

@@ -2,16 +2,17 @@
 
 `forward` returns the output of every stage: [-1] logits, [-2] the feature vector. It
 can start anywhere, so "local trunk up to level l, global head after it" (FedMLB) is
-`forward(model, anchor, hidden[l], start=l + 1)[-1]` and needs no hooks.
+`forward(model, anchor, hidden[l], l + 1)[-1]` and needs no hooks.
 """
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
 import jax
 
-from fedjax_mos.types import Key, Params
+from fedjax_mos.types import Key, Params, PyTree
 
 Layer = Callable[[jax.Array], jax.Array]  # a module or a function
 
@@ -46,7 +47,8 @@ class Staged(nn.Module):
     ) -> tuple[jax.Array, ...]:
         """Outputs of the stages from `start` on, given the input of that stage."""
         if not 0 <= start < len(self.stages):
-            raise ValueError(f"start={start}, but there are {len(self.stages)} stages")
+            last = len(self.stages) - 1
+            raise ValueError(f"start must lie in [0, {last}], a stage: got {start}")
         outputs = []
         for stage in self.stages[start:]:
             h = stage(h, train)
@@ -67,42 +69,51 @@ def staged(*stages: Sequence[Layer] | nn.Module) -> Staged:
     return Staged(tuple(modules))
 
 
-def init(model: nn.Module, key: Key, x: jax.Array) -> Params:
-    """Parameters for inputs like x [B, ...], of which only shape and dtype are used."""
+def init(model: nn.Module, key: Key, x: PyTree) -> Params:
+    """Parameters for inputs like x, of which only shapes and dtypes are used.
+
+    The leaves [B, ...] of x are arrays or `jax.ShapeDtypeStruct`s.
+    """
     # Lazy: the parameters are drawn, the forward pass is only traced.
-    variables = model.lazy_init(key, jax.ShapeDtypeStruct(x.shape, x.dtype))
-    extra = sorted(set(variables) - {"params"})
-    if extra:
-        raise ValueError(
-            f"the model keeps {extra} besides its parameters, but must be a pure "
-            "function of them: use GroupNorm instead of BatchNorm"
-        )
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+    variables = model.lazy_init(key, shapes, **_mode(model, "__call__", train=False))
+    check_variables(variables)
     return variables.get("params", {})
 
 
+def check_variables(variables: Mapping[str, PyTree]) -> None:
+    """Refuse a model that keeps more than parameters, such as batch statistics."""
+    extra = sorted(set(variables) - {"params"})
+    if extra:
+        raise ValueError(
+            f"the model must be a pure function of its parameters: got {extra} "
+            "besides them; use GroupNorm instead of BatchNorm"
+        )
+
+
 def apply(
-    model: nn.Module, params: Params, x: jax.Array, key: Key | None = None
+    model: nn.Module, params: Params, x: PyTree, key: Key | None = None
 ) -> jax.Array:
-    """Logits; with a key in training mode (dropout drawn from it), else evaluation."""
-    logits: Any = model.apply({"params": params}, x, **_mode(key))
-    return logits
+    """Outputs; with a key in training mode (dropout drawn from it), else evaluation.
+
+    A module is told so by its argument `train` or `deterministic`, if it has one.
+    """
+    mode = _mode(model, "__call__", train=key is not None)
+    outputs: Any = model.apply({"params": params}, x, rngs=_rngs(key), **mode)
+    return outputs
 
 
 def forward(
-    model: Staged,
-    params: Params,
-    h: jax.Array,
-    *,
-    start: int = 0,
-    key: Key | None = None,
+    model: Staged, params: Params, h: PyTree, start: int = 0, key: Key | None = None
 ) -> tuple[jax.Array, ...]:
     """Outputs of the stages from `start` on, for h the input of stage `start`.
 
     `params` is the full tree. Dropout depends on the key and on the place in the
     network only, so one key gives a stage the same mask whatever `start` is.
     """
+    mode = _mode(model, "hidden", train=key is not None)
     at: Any = {"params": params}, h, start
-    outputs: Any = model.apply(*at, method="hidden", **_mode(key))
+    outputs: Any = model.apply(*at, method="hidden", rngs=_rngs(key), **mode)
     return outputs
 
 
@@ -111,7 +122,13 @@ def count(params: Params) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
-def _mode(key: Key | None) -> dict[str, Any]:
-    if key is None:
-        return {"train": False}
-    return {"train": True, "rngs": {"dropout": key}}
+def _mode(model: nn.Module, method: str, train: bool) -> dict[str, Any]:
+    """How this method of the module is told whether it is training."""
+    known = inspect.signature(getattr(type(model), method)).parameters
+    if "train" in known:
+        return {"train": train}
+    return {"deterministic": not train} if "deterministic" in known else {}
+
+
+def _rngs(key: Key | None) -> dict[str, Key] | None:
+    return None if key is None else {"dropout": key}

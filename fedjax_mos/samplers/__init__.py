@@ -2,12 +2,13 @@
 
 from fedjax_mos.samplers.adaptive import adaptive, systematic
 from fedjax_mos.samplers.bernoulli import bernoulli
-from fedjax_mos.samplers.clustered import Adapted, clustered, clustered_adaptive
+from fedjax_mos.samplers.clustered import clustered, clustered_adaptive
 from fedjax_mos.samplers.clusters import (
     client_gradients,
     cluster_order,
     similar_bins,
 )
+from fedjax_mos.samplers.cohort import merge_duplicates, subset
 from fedjax_mos.samplers.everyone import everyone
 from fedjax_mos.samplers.lag_contact import lag_contact
 from fedjax_mos.samplers.multinomial import multinomial
@@ -16,7 +17,6 @@ from fedjax_mos.samplers.power_of_choice import power_of_choice
 from fedjax_mos.samplers.uniform import uniform, uniform_release
 
 __all__ = [
-    "Adapted",
     "adaptive",
     "bernoulli",
     "client_gradients",
@@ -25,10 +25,12 @@ __all__ = [
     "clustered_adaptive",
     "everyone",
     "lag_contact",
+    "merge_duplicates",
     "multinomial",
     "pools",
     "power_of_choice",
     "similar_bins",
+    "subset",
     "systematic",
     "uniform",
     "uniform_release",

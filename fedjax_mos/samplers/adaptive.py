@@ -1,8 +1,7 @@
 """Adaptive client selection (ACS), in closed form, and systematic sampling.
 
-Wang et al., "FedMoS: Taming Client Drift in Federated Learning with Double Momentum and
-Adaptive Selection", INFOCOM 2023, Algorithm 2 (with the `break` after its line 12).
-The same matrix is Algorithm 1 of Fraboni et al., "Clustered Sampling", ICML 2021.
+Wang et al., INFOCOM 2023 [wang2023fedmos], Algorithm 2 (with the `break` after its line
+12). The same matrix is Algorithm 1 of Fraboni et al., ICML 2021 [fraboni2021clustered].
 
 Algorithm 2 pours M p_i of every client, largest first, into M bins of mass 1 and draws
 one client per bin. On a line, client i owns an interval of length M p_i of [0, M) and
@@ -19,9 +18,18 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from numpy.typing import ArrayLike
 
+from fedjax_mos.components import cite
 from fedjax_mos.samplers.cohort import check_cohort, merge_duplicates
-from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
+from fedjax_mos.types import (
+    Cohort,
+    FederatedData,
+    Key,
+    Sampler,
+    SamplerTools,
+    SamplerView,
+)
 
 _LARGEST = 32768  # M^2 + D must fit 32 unsigned bits, with D < 2^31
 
@@ -31,42 +39,48 @@ class State(NamedTuple):
     ends: jax.Array  # [N] cumulative sizes in that order; the last is D
 
 
-def adaptive(cohort: int, *, order: jax.Array | None = None) -> Sampler:
-    """One draw from each of `cohort` bins of equal mass; weight 1/M each.
+@cite("wang2023fedmos", "fraboni2021clustered")
+def adaptive(tools: SamplerTools, *, order: tuple[int, ...] | None = None) -> Sampler:
+    """One draw from each of M bins of equal mass; weight 1/M each.
 
     Unbiased, with Var w_i = p_i / M - sum_m p_im^2 / M^2, never above multinomial's.
-    O(N log N) once, O(M log N) per round, no M x N matrix. `order` replaces the order
-    by size (clustered selection).
-
-    Reference: Wang et al., FedMoS, INFOCOM 2023.
+    O(N log N) once, O(M log N) per round, no M x N matrix. `order`, all client ids in
+    any array or sequence, replaces the order by size.
     """
-    return _stratified(cohort, order, shared=False)
+    return _stratified(tools.cohort, order, shared=False)
 
 
-def systematic(cohort: int) -> Sampler:
+@cite("madow1949systematic")
+def systematic(tools: SamplerTools) -> Sampler:
     """ACS with one uniform draw for all bins: the same expectation, less variance.
 
     Var w_i = f (1 - f) / M^2 with f the fraction of M p_i; a client's weight takes one
     of the two multiples of 1/M next to p_i. No paper here studies it.
-
-    Reference: Madow, "On the Theory of Systematic Sampling", 1949.
     """
-    return _stratified(cohort, None, shared=True)
+    return _stratified(tools.cohort, None, shared=True)
 
 
-def _stratified(cohort: int, order: jax.Array | None, shared: bool) -> Sampler:
+def in_order(data: FederatedData, order: ArrayLike | None = None) -> State:
+    """The state for clients in this order; by default largest first, then by index."""
+    by_size = jnp.argsort(-data.size, stable=True)
+    chosen = by_size if order is None else jnp.asarray(order, by_size.dtype)
+    if chosen.shape != by_size.shape:
+        raise ValueError(
+            f"order must hold all client ids, shape {by_size.shape}: "
+            f"got shape {chosen.shape}"
+        )
+    return State(chosen, jnp.cumsum(data.size[chosen]))
+
+
+def _stratified(cohort: int, order: ArrayLike | None, shared: bool) -> Sampler:
     check_cohort(cohort)
     if cohort > _LARGEST:
         raise ValueError(f"cohort must be at most {_LARGEST} for ACS: got {cohort}")
 
-    def init(data: FederatedData, key: Key) -> State:
-        by_size = jnp.argsort(-data.size, stable=True)  # ties by client index
-        chosen = by_size if order is None else jnp.asarray(order)
-        return State(chosen, jnp.cumsum(data.size[chosen]))
+    def init(view: SamplerView, key: Key) -> State:
+        return in_order(view.data, order)
 
-    def sample(
-        state: State, key: Key, params: Params, data: FederatedData
-    ) -> tuple[Cohort, State]:
+    def sample(state: State, view: SamplerView, key: Key) -> tuple[Cohort, State]:
         total = state.ends[-1]
         draws = jax.random.randint(key, () if shared else (cohort,), 0, total)
         example = owners(draws, total, cohort)

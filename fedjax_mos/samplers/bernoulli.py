@@ -1,4 +1,7 @@
-"""Independent activation: every client takes part with the same probability."""
+"""Independent activation: every client takes part with the same probability.
+
+Xu et al., 2021 [xu2021fedcm].
+"""
 
 import math
 from typing import Literal
@@ -8,11 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaln
 
+from fedjax_mos.components import cite
 from fedjax_mos.samplers.cohort import check_choice, check_cohort, subset
-from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
+from fedjax_mos.types import Cohort, Key, Sampler, SamplerTools, SamplerView
 
 
-def bernoulli(cohort: int, weights: Literal["mean", "share"] = "mean") -> Sampler:
+@cite("xu2021fedcm")
+def bernoulli(
+    tools: SamplerTools, *, weights: Literal["mean", "share"] = "mean"
+) -> Sampler:
     """Each client independently with probability M / N, never nobody.
 
     The number of active clients is drawn from the binomial distribution conditioned on
@@ -20,20 +27,18 @@ def bernoulli(cohort: int, weights: Literal["mean", "share"] = "mean") -> Sample
     that size uniformly: O(N). Weights are 1 / |S| ("mean") or p_i / sum_S p ("share").
     There are slots for the mean plus six standard deviations and six more; the chance
     of needing others is below 1e-9, and they are cut off.
-
-    Reference: Xu et al., "FedCM: Federated Learning with Client-level Momentum", 2021.
     """
+    cohort = tools.cohort
     check_cohort(cohort)
     check_choice("weights", weights, ("mean", "share"))
 
-    def init(data: FederatedData, key: Key) -> tuple:
-        check_cohort(cohort, data)
+    def init(view: SamplerView, key: Key) -> tuple:
+        check_cohort(cohort, view.data)
         return ()
 
-    def sample(
-        state: tuple, key: Key, params: Params, data: FederatedData
-    ) -> tuple[Cohort, tuple]:
-        n = data.size.shape[0]
+    def sample(state: tuple, view: SamplerView, key: Key) -> tuple[Cohort, tuple]:
+        size = view.data.size
+        n = size.shape[0]
         slots = min(n, math.ceil(cohort + 6 * math.sqrt(cohort) + 6))
         k_size, k_who = jax.random.split(key)
         if cohort == n:
@@ -43,7 +48,7 @@ def bernoulli(cohort: int, weights: Literal["mean", "share"] = "mean") -> Sample
             active = 1 + jax.random.categorical(k_size, sizes)
         ids = subset(k_who, n, slots)
         live = jnp.arange(slots) < active
-        mass = data.size[ids] if weights == "share" else jnp.ones(slots)
+        mass = size[ids] if weights == "share" else jnp.ones(slots)
         w = jnp.where(live, mass, 0)
         return Cohort(ids, w / w.sum(), live), state
 

@@ -2,9 +2,9 @@
 
 Distances between clients i and j come from s_ij, the cosine of their gradients:
 
-    "cosine"   1 - s_ij            Wang et al., "FedMoS", INFOCOM 2023 (as printed)
-    "angle"    arccos(s_ij)        Fraboni et al., "Clustered Sampling", ICML 2021;
-                                   the released programs of both papers
+    "cosine"   1 - s_ij       Wang et al., INFOCOM 2023 [wang2023fedmos], as printed
+    "angle"    arccos(s_ij)   Fraboni et al., ICML 2021 [fraboni2021clustered]; the
+                              released programs of both papers
 
 A client whose gradient is zero (nothing is known of it) is at distance 0 from all.
 Groups are cuts of Ward's tree on these distances.
@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from fedjax_mos.data.federated import views
-from fedjax_mos.local import over_all
+from fedjax_mos.client.tools import over_all
+from fedjax_mos.data.store import views
 from fedjax_mos.samplers.cohort import check_choice
 from fedjax_mos.types import Batch, FederatedData, Key, Loss, Params, PyTree
 
@@ -32,12 +32,15 @@ _MOST = 10_000  # clients; the distances of more do not fit a small machine
 def client_gradients(
     loss: Loss, params: Params, data: FederatedData, *, micro_batch: int = 32
 ) -> Params:
-    """The gradient of f_i at `params` for every client i: leaves [N, ...]."""
+    """The gradient of f_i at `params` for every client i: leaves [N, ...].
+
+    In evaluation mode, so there is nothing to draw.
+    """
+
+    def measure(batch: Batch, key: Key) -> Params:
+        return jax.grad(loss)(params, batch, None)
 
     def gradient(client: jax.Array) -> Params:
-        def measure(batch: Batch, key: Key) -> Params:
-            return jax.grad(loss)(params, batch, key)
-
         return over_all(measure, views(data, client), jax.random.key(0), micro_batch)
 
     return jax.lax.map(gradient, jnp.arange(data.size.shape[0]))
@@ -80,9 +83,6 @@ def similar_bins(
     columns to M D_i. A client with D or more fills bins of its own; what remains of it
     takes part. Ward's tree is cut where a group would exceed D. The heaviest groups
     become the bins that are left, the others are poured into their room.
-
-    Reference: Fraboni et al., "Clustered Sampling: Low-Variance and Improved
-    Representativity for Clients Selection in Federated Learning", ICML 2021.
     """
     sizes = np.asarray(sizes, np.int64)
     total = int(sizes.sum())

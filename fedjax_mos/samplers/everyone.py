@@ -2,20 +2,18 @@
 
 import jax.numpy as jnp
 
-from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
+from fedjax_mos.components import cite
+from fedjax_mos.types import Cohort, Key, Sampler, SamplerTools, SamplerView
 
 
-def everyone() -> Sampler:
-    """All clients, weighted by their shares p_i of the examples.
+@cite("mcmahan2017fedavg")
+def everyone(tools: SamplerTools) -> Sampler:
+    """All clients, weighted by their shares p_i of the examples: FedAvg with C = 1."""
 
-    Reference: McMahan et al., AISTATS 2017, with C = 1.
-    """
-
-    def sample(
-        state: tuple, key: Key, params: Params, data: FederatedData
-    ) -> tuple[Cohort, tuple]:
-        n = data.size.shape[0]
-        share = data.size.astype(float) / data.size.sum()
+    def sample(state: tuple, view: SamplerView, key: Key) -> tuple[Cohort, tuple]:
+        size = view.data.size
+        n = size.shape[0]
+        share = size.astype(float) / size.sum()
         return Cohort(jnp.arange(n), share, jnp.ones(n, bool)), state
 
-    return Sampler(lambda data, key: (), sample)
+    return Sampler(lambda view, key: (), sample, takes_all=True)

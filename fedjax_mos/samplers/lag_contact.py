@@ -1,67 +1,64 @@
-"""LAG's server rule: contact only workers whose gradient may have changed."""
+"""LAG's server rule: contact only workers whose gradient may have changed.
 
-from typing import NamedTuple
+Chen et al., NeurIPS 2018 [chen2018lag], LAG-PS. Worker m rests while
+
+    L_m^2 |x^_m - x|^2 <= the threshold that `algorithms.lag` keeps
+
+with x^_m the model at its last upload and L_m its smoothness.
+"""
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from fedjax_mos import tree
-from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler, Scalar
+from fedjax_mos.components import cite
+from fedjax_mos.types import (
+    Cohort,
+    Key,
+    NonNegative,
+    Params,
+    Sampler,
+    SamplerTools,
+    SamplerView,
+)
 
 
-class State(NamedTuple):
-    round: jax.Array
-    previous: Params  # x^{t-1}
-    at_upload: Params  # [N, ...] x^_m, the model at each worker's last upload
-    moves: jax.Array  # [R] squared lengths of the last moves, latest first
+@cite("chen2018lag")
+def lag_contact(tools: SamplerTools, *, smoothness: NonNegative = 1.0) -> Sampler:
+    """All workers but those whose model has hardly moved since their last upload.
 
-
-def lag_contact(
-    params: Params, *, lr: Scalar, smoothness: Scalar, horizon: int = 10
-) -> Sampler:
-    """All workers but those with L^2 |x^_m - x|^2 <= the threshold of `algorithms.lag`.
-
-    `params` gives the model's shapes; `lr` must be the algorithm's; `smoothness` is L,
-    one number (all workers are then contacted or none) or, if the sampler is handed
-    over as it is and not as a Spec, an array [N]. One tree per client, kept by the
-    server.
-
-    Reference: Chen et al., "LAG: Lazily Aggregated Gradient for Communication-Efficient
-    Distributed Learning", NeurIPS 2018 (LAG-PS).
+    `smoothness` is L, one number (all workers are then contacted or none) or an array
+    [N]. One tree per client, kept by the server: x^_m.
     """
 
-    def init(data: FederatedData, key: Key) -> State:
-        zeros = optax.tree.zeros_like(params)
-        dtype = tree.float_dtype(params)
-        at_upload = tree.tile(zeros, data.size.shape[0])
-        return State(
-            jnp.zeros((), jnp.int32), zeros, at_upload, jnp.zeros(horizon, dtype)
-        )
+    def init(view: SamplerView, key: Key) -> Params:
+        if not hasattr(view.server, "threshold"):
+            raise ValueError(
+                "the algorithm must be one with a threshold in its server state, as "
+                f"lag has, for lag_contact: got {type(view.server).__name__} without it"
+            )
+        zeros = optax.tree.zeros_like(view.server.params)
+        return tree.tile(zeros, view.data.size.shape[0])
 
-    def sample(
-        state: State, key: Key, params: Params, data: FederatedData
-    ) -> tuple[Cohort, State]:
-        n = data.size.shape[0]
-        step = optax.tree.sub(params, state.previous)
-        latest = jnp.where(state.round > 0, optax.tree.vdot(step, step), 0)[None]
-        moves = jnp.concatenate([latest, state.moves[:-1]])
-        threshold = moves.mean() / (lr * n) ** 2
+    def sample(at_upload: Params, view: SamplerView, key: Key) -> tuple[Cohort, Params]:
+        x, n = view.server.params, view.data.size.shape[0]
 
         def moved(model: Params) -> jax.Array:
-            away = optax.tree.sub(model, params)
+            away = optax.tree.sub(model, x)
             return optax.tree.vdot(away, away)
 
-        contact = smoothness**2 * jax.vmap(moved)(state.at_upload) > threshold
-        contact = contact | (state.round == 0)
+        far = smoothness**2 * jax.vmap(moved)(at_upload) > view.server.threshold
+        contact = far | (view.round == 0)
         at_upload = jax.tree.map(
-            lambda old, x: jnp.where(
-                contact.reshape(-1, *[1] * x.ndim), jnp.broadcast_to(x, old.shape), old
+            lambda old, new: jnp.where(
+                contact.reshape(-1, *[1] * new.ndim),
+                jnp.broadcast_to(new, old.shape),
+                old,
             ),
-            state.at_upload,
-            params,
+            at_upload,
+            x,
         )
-        cohort = Cohort(jnp.arange(n), jnp.full(n, 1 / n), contact)
-        return cohort, State(state.round + 1, params, at_upload, moves)
+        return Cohort(jnp.arange(n), jnp.full(n, 1 / n), contact), at_upload
 
-    return Sampler(init, sample)
+    return Sampler(init, sample, takes_all=True)

@@ -3,26 +3,26 @@
 import jax
 import jax.numpy as jnp
 
+from fedjax_mos.components import cite
 from fedjax_mos.samplers.cohort import check_cohort, merge_duplicates
-from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
+from fedjax_mos.types import Cohort, Key, Sampler, SamplerTools, SamplerView
 
 
-def multinomial(cohort: int) -> Sampler:
-    """`cohort` draws with replacement, client i with probability p_i; weight 1/M each.
+@cite("li2020fedprox")
+def multinomial(tools: SamplerTools) -> Sampler:
+    """M draws with replacement, client i with probability p_i; weight 1/M each.
 
     A client's share is the share of examples it owns, so a draw is the owner of a
     uniformly drawn example: exact integers, O(M log N).
-
-    Reference: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys
-    2020.
     """
+    cohort = tools.cohort
     check_cohort(cohort)
 
-    def init(data: FederatedData, key: Key) -> jax.Array:
-        return jnp.cumsum(data.size)
+    def init(view: SamplerView, key: Key) -> jax.Array:
+        return jnp.cumsum(view.data.size)
 
     def sample(
-        ends: jax.Array, key: Key, params: Params, data: FederatedData
+        ends: jax.Array, view: SamplerView, key: Key
     ) -> tuple[Cohort, jax.Array]:
         example = jax.random.randint(key, (cohort,), 0, ends[-1])
         ids = jnp.searchsorted(ends, example, side="right")

@@ -5,35 +5,39 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from fedjax_mos.components import cite
 from fedjax_mos.samplers.cohort import check_choice, check_cohort, subset
-from fedjax_mos.types import Cohort, FederatedData, Key, Params, Sampler
+from fedjax_mos.types import Cohort, Key, Sampler, SamplerTools, SamplerView
 
 
-def uniform(cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28") -> Sampler:
-    """`cohort` distinct clients, every set equally likely.
+@cite("wang2023fedmos")
+def uniform(
+    tools: SamplerTools, *, weights: Literal["eq28", "mean", "share"] = "eq28"
+) -> Sampler:
+    """M distinct clients, every set equally likely.
 
     Weights of client i, with p_i its share of the examples:
 
-        "eq28"   N p_i / M      unbiased, E[w_i] = p_i, but they do not sum to 1
+        "eq28"   N p_i / M      unbiased, E[w_i] = p_i, but they do not sum to 1;
+                                Eq. (28) of FedMoS
         "mean"   1 / M          the plain mean
         "share"  p_i / sum_S p  normalised over the cohort, biased
-
-    Reference: Wang et al., "FedMoS: Taming Client Drift in Federated Learning with
-    Double Momentum and Adaptive Selection", INFOCOM 2023, Eq. (28).
     """
+    cohort = tools.cohort
     check_cohort(cohort)
     check_choice("weights", weights, ("eq28", "mean", "share"))
 
-    def init(data: FederatedData, key: Key) -> jax.Array:
-        check_cohort(cohort, data)
-        return data.size.sum()
+    def init(view: SamplerView, key: Key) -> jax.Array:
+        check_cohort(cohort, view.data)
+        return view.data.size.sum()
 
     def sample(
-        total: jax.Array, key: Key, params: Params, data: FederatedData
+        total: jax.Array, view: SamplerView, key: Key
     ) -> tuple[Cohort, jax.Array]:
-        n = data.size.shape[0]
+        size = view.data.size
+        n = size.shape[0]
         ids = subset(key, n, cohort)
-        share = data.size[ids].astype(float) / total
+        share = size[ids].astype(float) / total
         w = {
             "eq28": n * share / cohort,
             "mean": jnp.full_like(share, 1 / cohort),
@@ -44,25 +48,23 @@ def uniform(cohort: int, weights: Literal["eq28", "mean", "share"] = "eq28") -> 
     return Sampler(init, sample)
 
 
-def uniform_release(cohort: int) -> Sampler:
+@cite("wang2023fedmos")
+def uniform_release(tools: SamplerTools) -> Sampler:
     """What the FedMoS release calls uniform: biased twice towards large clients.
 
     Clients are drawn without replacement with probabilities p, and the weights
     N p_i / M are normalised to sum 1. O(N).
-
-    Reference: released program of Wang et al., FedMoS, INFOCOM 2023.
     """
+    cohort = tools.cohort
     check_cohort(cohort)
 
-    def init(data: FederatedData, key: Key) -> tuple:
-        check_cohort(cohort, data)
+    def init(view: SamplerView, key: Key) -> tuple:
+        check_cohort(cohort, view.data)
         return ()
 
-    def sample(
-        state: tuple, key: Key, params: Params, data: FederatedData
-    ) -> tuple[Cohort, tuple]:
-        ids = weighted_subset(key, data.size, cohort)
-        mass = data.size[ids].astype(float)
+    def sample(state: tuple, view: SamplerView, key: Key) -> tuple[Cohort, tuple]:
+        ids = weighted_subset(key, view.data.size, cohort)
+        mass = view.data.size[ids].astype(float)
         return Cohort(ids, mass / mass.sum(), jnp.ones(cohort, bool)), state
 
     return Sampler(init, sample)

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import recipes
+from fedjax_mos.channels import recipes
 from tests import problem
 from tests.algorithms.reference import (
     CLIENTS,

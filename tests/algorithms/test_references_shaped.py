@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import catalog
+from fedjax_mos.lab import catalog
 from tests import problem
 from tests.algorithms.reference import (
     CLIENTS,

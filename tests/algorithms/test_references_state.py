@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.data.federated import views
+from fedjax_mos.data.store import views
 from tests import problem
 from tests.algorithms.reference import (
     EXACT,

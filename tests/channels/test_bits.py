@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import catalog
+from fedjax_mos.lab import catalog
 from fedjax_mos.samplers import lag_contact
 from fedjax_mos.types import Channel, Cohort, Sampler, Wire
 from tests import problem

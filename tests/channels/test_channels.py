@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import recipes
+from fedjax_mos.channels import recipes
 from fedjax_mos.channels import extrapolated, lag_worker, lazy_on_copy
 from fedjax_mos.types import Channel, Wire
 

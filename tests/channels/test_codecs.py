@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import fedjax_mos as fm
 from fedjax_mos.channels.codecs import largest
-from fedjax_mos.recipes import codec_of
+from fedjax_mos.channels.recipes import codec_of
 
 configuration.set_hypothesis_home_dir(tempfile.gettempdir())  # nothing in the repo
 checked = settings(max_examples=25, deadline=None, database=None, derandomize=True)

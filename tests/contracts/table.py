@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import fedjax_mos as fm
-from fedjax_mos import recipes
-from fedjax_mos.algorithms import shaped
+from fedjax_mos.channels import recipes
+from fedjax_mos.objectives import methods as shaped
 from fedjax_mos.channels import lag_worker
 
 

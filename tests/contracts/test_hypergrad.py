@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.gradients.hypergrad import differentiator
-from fedjax_mos.problem import Problem
+from fedjax_mos.lab.hypergradients.hypergrad import differentiator
+from fedjax_mos.lab.assembled import Problem
 from tests import problem
 from tests.contracts import harness
 from tests.contracts.harness import thrifty

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedjax_mos.data.files import contents, open_files
-from fedjax_mos.data.formats import (
+from fedjax_mos.data.sources.files import contents, open_files
+from fedjax_mos.data.sources.formats import (
     parse_idx,
     read_cifar10,
     read_cifar100,
     read_npz,
     safe_unpickle,
 )
-from fedjax_mos.data.sources import load
+from fedjax_mos.data.sources.named import load
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 256, (12, 32, 32, 3), dtype=np.uint8)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from fedjax_mos.data import partition, quota
+from fedjax_mos.data import quota
+from fedjax_mos.data import partitions as partition
 
 LABELS = np.random.default_rng(0).permutation(
     np.repeat(np.arange(5), range(60, 10, -10))

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_mos.data import locate
-from fedjax_mos.data.sources import SOURCES, arrays, load
+from fedjax_mos.data.sources import locate
+from fedjax_mos.data.sources.named import SOURCES, arrays, load
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 X = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from fedjax_mos.data.sources import load
+from fedjax_mos.data.sources.named import load
 
 # In its own process: defining a builder registers it for the rest of the process.
 PREPARE = """
@@ -56,7 +56,7 @@ for builder in (TinyPictures, NoKeys, Ragged, OnlyTrain):
 
 READ = """
 import sys
-from fedjax_mos.data.sources import load
+from fedjax_mos.data.sources.named import load
 print(len(load("tfds:tiny_pictures", sys.argv[1]).train.y))
 assert "tensorflow" not in sys.modules
 """

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fedjax_mos as fm
-from fedjax_mos import adapting
-from fedjax_mos.history import History
-from fedjax_mos.run import _blocks
+from fedjax_mos.engine import host_updates as adapting
+from fedjax_mos.engine.history import History
+from fedjax_mos.engine.run import _blocks
 from fedjax_mos.samplers.clustered import from_bins
 from tests import problem
 from tests.samplers.test_more_samplers import near, population, weights_of

@@ -1,0 +1,84 @@
+"""Backends by name, and the choice among them."""
+
+import math
+
+import jax
+
+from fedjax_mos.backends import mapping as backends
+from fedjax_mos.types import Backend, Params
+
+# Rules of `auto` on CPU, from benchmarks/NOTES.md.
+_CACHE = 2 * 2**20  # bytes of client models worked on at a time, about a core's share
+_TINY = 100_000  # numbers in a cohort's models below which one device is faster
+_RAGGED = 3  # the most work of a client over the mean, above which they go one by one
+
+
+def backend_named(
+    name: str, params: Params, cohort: int = 1, lanes: int = 1, ragged: float = 1.0
+) -> Backend:
+    """The backend called `name`; auto decides by platform, model and numbers.
+
+    `ragged` is the work of the client with most over the mean (1: all have the same).
+    """
+    kind, slots = backend_parts(name)
+    if kind == "auto":
+        kind, slots = choose(params, cohort, lanes, ragged)
+    inner = backends.vmapped() if slots is None else backends.chunked(slots)
+    if kind == "sharded":
+        return backends.sharded(inner=inner)
+    if kind == "spread":
+        return backends.spread(inner=inner)
+    return backends.debug() if kind == "debug" else inner
+
+
+def choose(
+    params: Params, cohort: int, lanes: int, ragged: float = 1.0
+) -> tuple[str, int | None]:
+    """What auto means: kind and slots (None: all at once).
+
+    On an accelerator everything at once. On CPU convolutional clients go one at a time,
+    because the patches of one just fit the cache; others as many at a time as fit. Very
+    ragged ones go one at a time too, because only then their idle steps are skipped.
+    With several devices lanes are split over them, unless that takes more than one copy
+    for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
+    lanes are, with any number of copies. Lanes that do not fit together go one by one.
+    """
+    leaves = jax.tree.leaves(params)
+    size = sum(leaf.size for leaf in leaves)
+    if jax.default_backend() != "cpu":
+        return "vmapped", None
+    devices = jax.device_count()
+    bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    slots = max(_CACHE // bytes_each, 1)
+    if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
+        slots = 1
+    kind = None
+    whole = cohort == 1 or size * cohort < _TINY
+    if lanes >= devices > 1 and (whole or -lanes % devices <= lanes / 10):
+        kind, lanes = "spread", -(-lanes // devices)
+    elif devices > 1 and not whole:
+        kind, cohort = "sharded", -(-cohort // devices)
+    if slots >= cohort * lanes:
+        return kind or "vmapped", None
+    return kind or "chunked", equal(cohort, slots)
+
+
+def equal(count: int, most: int) -> int:
+    """The width of the fewest pieces of at most `most`, as equal as can be."""
+    return math.ceil(count / math.ceil(count / most))
+
+
+def backend_parts(name: str) -> tuple[str, int | None]:
+    """Kind and slots of a name such as chunked:4, or a ValueError."""
+    kind, colon, slots = name.partition(":")
+    sized = kind in ("chunked", "sharded", "spread")
+    if kind not in ("auto", "vmapped", "chunked", "sharded", "spread", "debug") or (
+        colon and not (sized and slots.isdigit() and int(slots) > 0)
+    ):
+        raise ValueError(
+            "backend must be auto, vmapped, chunked:SLOTS, sharded[:SLOTS], "
+            f"spread[:SLOTS] or debug: got {name!r}"
+        )
+    if kind == "chunked" and not colon:
+        return kind, 1
+    return kind, int(slots) if colon else None

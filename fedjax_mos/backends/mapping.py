@@ -1,0 +1,204 @@
+"""Layouts on one device: all clients at once, in chunks, or one by one in Python.
+
+Every backend maps one client's work over the slots of a cohort and reduces the messages
+to a weighted mean and a live sum, and maps whole simulations over lanes.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos import tree
+from fedjax_mos.types import (
+    Backend,
+    ClientView,
+    Cohort,
+    OneClient,
+    PyTree,
+    Row,
+    Shared,
+)
+from fedjax_mos.types.simulation import Mapped
+
+
+def vmapped() -> Backend:
+    """All slots at once, and all lanes."""
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Mapped:
+        axes = per_view(view, None, 0)
+        up, rows, info = jax.vmap(fn, (None, 0, axes))(shared, rows, view)
+        return _reduce(up, cohort), rows, info
+
+    return Backend(
+        "vmapped", run, _all_lanes, _one_by_one, _where_they_are, traced=True
+    )
+
+
+def chunked(chunk: int, *, remat: bool = False) -> Backend:
+    """`chunk` slots at a time, so that memory does not grow with the cohort.
+
+    Lanes go one after another. `remat` recomputes a client's work in the backward pass
+    of a hypergradient instead of keeping its activations.
+    """
+    if chunk < 1:
+        raise ValueError(f"chunk must be at least 1: got {chunk}")
+    # One slot goes without vmap: its inactive local steps are then really skipped.
+    inner = _single if chunk == 1 else vmapped().map
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Mapped:
+        slots = cohort.ids.shape[0]
+        fn = jax.checkpoint(fn) if remat else fn
+        own = (rows, own_parts(view), cohort)
+        blocks = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]), pad(own, chunk)
+        )
+
+        def block(total: PyTree, xs: tuple) -> tuple[PyTree, PyTree]:
+            rows, own, cohort = xs
+            part, rows, info = inner(fn, shared, rows, with_own(view, own), cohort)
+            return optax.tree.add(total, part), (rows, info)
+
+        up = jax.eval_shape(fn, shared, *_slot_zero(rows, view))[0]
+        zeros = optax.tree.zeros_like((up, up))
+        total, out = jax.lax.scan(block, zeros, blocks)
+        rows, info = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:slots], out
+        )
+        return total, rows, info
+
+    def many(
+        simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
+    ) -> PyTree:
+        return jax.lax.map(partial(simulate, shared), lanes)
+
+    return Backend(
+        f"chunked:{chunk}", run, many, _one_by_one, _where_they_are, traced=True
+    )
+
+
+def debug() -> Backend:
+    """One client after another in plain Python, nothing compiled.
+
+    Prints and breakpoints work in client code (some of it is also traced, for shapes);
+    an exception names the client and the shapes it was given.
+    """
+
+    def run(
+        fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+    ) -> Mapped:
+        if isinstance(cohort.ids, jax.core.Tracer):
+            raise ValueError(
+                "the debug backend runs one simulation at a time, unjitted"
+            )
+        outs = []
+        for slot, client in enumerate(cohort.ids.tolist()):
+            one = (
+                tree.gather(rows, slot),
+                with_own(view, tree.gather(own_parts(view), slot)),
+            )
+            try:
+                with jax.disable_jit():
+                    outs.append(fn(shared, *one))
+            except Exception as error:
+                shapes = jax.tree.map(jnp.shape, one)
+                error.add_note(f"in client {client} (slot {slot}), given {shapes}")
+                raise
+        up, rows, info = jax.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
+        return _reduce(up, cohort), rows, info
+
+    return Backend("debug", run, _all_lanes, _one_by_one, _where_they_are, traced=False)
+
+
+def _all_lanes(
+    simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
+) -> PyTree:
+    return jax.vmap(simulate, (None, 0))(shared, lanes)
+
+
+def _one_by_one(
+    fn: Callable[[PyTree, PyTree], PyTree], shared: PyTree, blocks: PyTree
+) -> PyTree:
+    def add(total: PyTree, block: PyTree) -> tuple[PyTree, None]:
+        return optax.tree.add(total, fn(shared, block)), None
+
+    shapes = jax.eval_shape(fn, shared, tree.gather(blocks, 0))
+    zeros = optax.tree.zeros_like(shapes)
+    return jax.lax.scan(add, zeros, blocks)[0]
+
+
+def _where_they_are(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
+    return data, state
+
+
+def _single(
+    fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
+) -> Mapped:
+    """A block of one slot."""
+    out = fn(shared, *_slot_zero(rows, view))
+    up, rows, info = jax.tree.map(lambda leaf: leaf[None], out)
+    return _reduce(up, cohort), rows, info
+
+
+def _reduce(up: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree]:
+    """Weighted mean and live sum of the messages."""
+
+    def mean(leaf: jax.Array) -> jax.Array:
+        weights = cohort.weights.astype(leaf.dtype)
+        return jnp.tensordot(weights, live(leaf, cohort), axes=1)
+
+    return (
+        jax.tree.map(mean, up),
+        jax.tree.map(lambda leaf: live(leaf, cohort).sum(0), up),
+    )
+
+
+def live(leaf: jax.Array, cohort: Cohort) -> jax.Array:
+    """`leaf` [M, ...] with zeros in dead slots, before any product: 0 * NaN is NaN."""
+    mask = cohort.mask.reshape(-1, *[1] * (leaf.ndim - 1))
+    return jnp.where(mask, leaf, 0)
+
+
+def pad(slots: tuple, multiple: int) -> tuple:
+    """Add dead slots, copies of the last one, up to a multiple."""
+    have, (*others, cohort) = filled_up(slots, multiple)
+    mask = cohort.mask & (jnp.arange(cohort.ids.shape[0]) < have)
+    return (*others, Cohort(cohort.ids, cohort.weights, mask))
+
+
+def filled_up(rows: PyTree, multiple: int) -> tuple[int, PyTree]:
+    """How many rows there are, and those with copies of the last up to a multiple."""
+    have = jax.tree.leaves(rows)[0].shape[0]
+    if have % multiple == 0:
+        return have, rows
+    index = jnp.arange(-(-have // multiple) * multiple)
+    return have, tree.gather(rows, jnp.minimum(index, have - 1))
+
+
+OWN = ("id", "offset", "size", "share", "importance")  # a view's parts per slot
+
+
+def own_parts(view: ClientView) -> tuple[jax.Array, ...]:
+    return tuple(getattr(view, name) for name in OWN)
+
+
+def with_own(view: ClientView, own: tuple) -> ClientView:
+    return dataclasses.replace(view, **dict(zip(OWN, own, strict=True)))
+
+
+def per_view(view: ClientView, shared: Any, own: Any) -> Any:
+    """A view-shaped tree of axes or shardings."""
+    one = dataclasses.replace(view, x=shared, y=shared, order=shared, round=shared)
+    return with_own(one, (own,) * len(OWN))
+
+
+def _slot_zero(rows: Row, view: ClientView) -> tuple[Row, ClientView]:
+    return tree.gather(rows, 0), with_own(view, tree.gather(own_parts(view), 0))

@@ -1,0 +1,5 @@
+"""The command line."""
+
+from fedjax_mos.cli.app import main
+
+__all__ = ["main"]

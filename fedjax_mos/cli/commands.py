@@ -1,0 +1,218 @@
+"""The commands: each parses, calls the lab and prints."""
+
+import dataclasses
+import inspect
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from fedjax_mos.lab import options, tables
+from fedjax_mos.lab.compare import compare as run_compare
+from fedjax_mos.lab.compare import members_of
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.hypergradients.random_baseline import random_baseline
+from fedjax_mos.lab.hypergradients.tune import STEP_SIZE, default_optimizer
+from fedjax_mos.lab.hypergradients.tune import tune as run_tune
+from fedjax_mos.lab.setting import Setting
+from fedjax_mos.lab.sweeps.grid import parse_over
+from fedjax_mos.lab.sweeps.sweep import sweep as run_sweep
+from fedjax_mos.machine import use_all_cores
+
+Flat = tyro.conf.arg(name="")
+
+
+def _many(name: str, metavar: str) -> Any:
+    """An option that may be given several times."""
+    return Annotated[
+        tuple[str, ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(name=name, metavar=metavar),
+    ]
+
+
+Settings = _many("set", "NAME=VALUE")
+Over = _many("over", "NAME=VALUES")
+Points = _many("point", "NAME=VALUE,...")
+INTERRUPTED = 130
+
+
+def run(
+    experiment: Annotated[Experiment, Flat],
+    settings: Settings = (),
+    out: Path | None = None,
+    target: float | None = None,
+) -> None:
+    """Run one experiment and write its history, summary and curves to a folder.
+
+    Args:
+        experiment: What to run.
+        settings: Any option of any component: --set lr=0.1 --set partition.alpha=0.3.
+        out: Folder for the results; by default a new one under runs/.
+        target: Test accuracy of "rounds to target"; by default the data set's.
+    """
+    experiment = with_options(experiment, settings)
+    folder = _new_folder(out, experiment.title.replace("/", "-"))
+    _check_target(target)
+    use_all_cores()
+    result = experiment.run()
+    result.write(folder, target)
+    print(tables.as_text(result.table(target), result.target(target)))
+    _end(folder, result.complete)
+
+
+def compare(
+    setting: Annotated[Setting, Flat],
+    algorithms: tuple[str, ...] = ("fedmos/acs", "fedmos/ucs", "fedavg/ucs"),
+    sampler: str = "ucs",
+    seeds: int = 5,
+    seed: int = 0,
+    settings: Settings = (),
+    out: Path | None = None,
+    target: float | None = None,
+) -> None:
+    """Compare methods on the same data, batches and (per sampler) cohorts.
+
+    Args:
+        setting: What the members have in common.
+        algorithms: Members as ALGORITHM or ALGORITHM/SAMPLER.
+        sampler: The sampler of members that name none.
+        seeds: Number of seeds, run as one program.
+        seed: The first seed.
+        settings: Any option: --set lr=0.1 for every member that has it, --set
+            fedavg.lr=0.1 for one algorithm.
+        out: Folder for the results; by default a new one under runs/.
+        target: Test accuracy of "rounds to target"; by default the data set's.
+    """
+    given = options.parse(settings)
+    members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
+    folder = _new_folder(out, "compare")
+    _check_target(target)
+    use_all_cores()
+    found = run_compare(members, seeds, out=folder, target=target)
+    print(found.text(target))
+    _end(folder, found.complete)
+
+
+def sweep(
+    experiment: Annotated[Experiment, Flat],
+    over: Over = (),
+    points: Points = (),
+    random: int | None = None,
+    seeds: int = 5,
+    independent: bool = False,
+    width: int | None = None,
+    settings: Settings = (),
+    metric: str | None = None,
+    target: float | None = None,
+    out: Path | None = None,
+) -> None:
+    """Run an experiment with many configurations and seeds as one program.
+
+    Args:
+        experiment: What to run.
+        over: Any option or field: --over lr=0.1,0.3,1 --over algorithm=fedavg,fedmos;
+            all combinations are tried. With --random also --over lr=log:0.01:1 or
+            --over storm=uniform:0:1.
+        points: One configuration: --point lr=0.1,storm=0.9 --point lr=0.3,storm=0.5.
+        random: Number of draws from the ranges.
+        seeds: Number of seeds of every configuration.
+        independent: Other seeds for every configuration.
+        width: Runs at a time; by default as many as fit a CPU's caches, or 1 GiB of an
+            accelerator.
+        settings: What all have in common: --set prox=0.01.
+        metric: What the best is chosen by; by default the validation accuracy.
+        target: Test accuracy of "rounds to target"; by default the data set's.
+        out: Folder for the results; one of the same sweep is resumed.
+    """
+    experiment = with_options(experiment, settings)
+    folder = out or _new_folder(None, "sweep")
+    _check_target(target)
+    tried: dict[str, Any] = parse_over(over)
+    for name in tried.keys() & inspect.signature(run_sweep).parameters.keys():
+        raise ValueError(f"{name} is no option to sweep over: say --{name}")
+    use_all_cores()
+    if metric not in (None, *(known := experiment.build().metrics())):
+        raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
+    cube = run_sweep(
+        experiment,
+        [options.parse(p.split(","), "--point") for p in points] or None,
+        seeds=seeds,
+        random=random,
+        independent=independent,
+        width=width,
+        out=folder,
+        **tried,
+    )
+    cube.write(folder, target, metric)
+    print(cube.table(target, metric).head(10).to_string(float_format="{:.4g}".format))
+    _end(folder, cube.complete, "the same command with --out resumes it")
+
+
+def tune(
+    experiment: Annotated[Experiment, Flat],
+    wrt: tuple[str, ...] | None = None,
+    objective: str | None = None,
+    updates: int = 25,
+    seeds: int = 1,
+    step_size: float = STEP_SIZE,
+    settings: Settings = (),
+    versus_sweep: bool = True,
+    out: Path | None = None,
+) -> None:
+    """Tune an experiment's numbers by gradient through its whole run.
+
+    Args:
+        experiment: What to tune, from the numbers that it has.
+        wrt: The numbers, by name; by default all of the algorithm.
+        objective: A loss after the last round, of held-out data by default.
+        updates: Steps of the optimizer (Adam), each with one gradient.
+        seeds: Number of seeds that a gradient is averaged over.
+        step_size: Largest step on the log or logit scale of a number.
+        settings: Where to start: --set lr=0.01 --set storm=0.5.
+        versus_sweep: Also plot a random sweep that costs as many rounds.
+        out: Folder for the results; by default a new one under runs/.
+    """
+    experiment = with_options(experiment, settings)
+    folder, optimizer = _new_folder(out, "tune"), default_optimizer(step_size)
+    use_all_cores()
+    tuned = run_tune(
+        experiment, wrt, objective, updates=updates, seeds=seeds, optimizer=optimizer
+    )
+    tuned.write(folder)
+    print(tuned.table().to_string(float_format="{:.4g}".format))
+    if wild := int((tuned.frame["unstable"] != "").sum()):
+        print(f"{wild} points had an unstable horizon: see trajectory.csv")
+    if versus_sweep and tuned.complete:
+        cube = random_baseline(experiment, wrt, tuned, seeds=seeds)
+        tuned.write(folder, cube)
+        found = cube.cells(tuned.objective)["mean"].min()
+        cost = "the same cost" if cube.complete else "less cost (interrupted)"
+        print(f"random sweep of {cost}: {found:.4g}")
+    _end(folder, tuned.complete)
+
+
+def with_options(experiment: Experiment, settings: tuple[str, ...]) -> Experiment:
+    return dataclasses.replace(experiment, options=options.parse(settings))
+
+
+def _new_folder(out: Path | None, name: str) -> Path:
+    """Where results go; never one that already holds some."""
+    folder = out or Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"out must be a new or empty folder: {folder} is not")
+    return folder
+
+
+def _check_target(target: float | None) -> None:
+    if target is not None:
+        tables.check_target(target, "accuracy")
+
+
+def _end(folder: Path, complete: bool, hint: str = "") -> None:
+    print(f"results in {folder}")
+    if not complete:
+        print(f"interrupted{': ' * bool(hint)}{hint}", file=sys.stderr)
+        raise SystemExit(INTERRUPTED)

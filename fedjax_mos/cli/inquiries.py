@@ -1,0 +1,60 @@
+"""Commands that run nothing: what there is, what to cite, where to get data."""
+
+import json
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from fedjax_mos.cli.commands import Flat, Settings, with_options
+from fedjax_mos.data.sources import fetch
+from fedjax_mos.lab import catalog
+from fedjax_mos.lab.citation import citation, short
+from fedjax_mos.lab.experiment import Experiment
+
+
+def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
+    """Show every name with its options, their defaults and its paper.
+
+    Args:
+        json_: One JSON object instead of text.
+    """
+    listing = catalog.listing()
+    if json_:
+        print(json.dumps(listing, indent=2))
+        return
+    for kind, entries in listing.items():
+        print(f"{kind}:")
+        for entry in entries:
+            lines = [entry["description"], _values(entry.get("options", {}))]
+            tuned = entry.get("tuned", {})
+            lines += [f"on {name}: {_values(values)}" for name, values in tuned.items()]
+            lines += [_values(entry.get("channels", {}))]
+            lines += [short(key) for key in entry.get("cite", [])]
+            for number, line in enumerate(filter(None, lines)):
+                print(f"  {'' if number else entry['name']:<20} {line}")
+
+
+def cite(experiment: Annotated[Experiment, Flat], settings: Settings = ()) -> None:
+    """Print what to cite for an experiment, as BibTeX.
+
+    Args:
+        experiment: The experiment.
+        settings: Any option of any component.
+    """
+    print(citation(with_options(experiment, settings)))
+
+
+def data(
+    action: tyro.conf.Positional[Literal["get"]], name: tyro.conf.Positional[str]
+) -> None:
+    """Fetch a data set into the cache folder, where later runs find it.
+
+    Args:
+        action: get.
+        name: A data set's name.
+    """
+    print(f"{name} is in {fetch.get(name)}")
+
+
+def _values(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

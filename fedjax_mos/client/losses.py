@@ -1,0 +1,76 @@
+"""Losses and metrics over masked batches.
+
+A loss of outputs is a function `(outputs, y) -> [B]`, one value per example; the engine
+takes masked means of it. The same functions serve as metrics.
+"""
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos.types import Batch, Key, Loss, Metrics, Params, PyTree
+
+Apply = Callable[[Params, PyTree, Key | None], jax.Array]
+PerExample = Callable[[jax.Array, jax.Array], jax.Array]  # (outputs, y) -> [B]
+
+
+def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """Mean of `values` where `mask` holds.
+
+    >>> masked_mean(jnp.array([1.0, 3.0, jnp.nan]), jnp.array([True, True, False]))
+    Array(2., dtype=float32)
+    """
+    return jnp.where(mask, values, 0).sum() / jnp.maximum(mask.sum(), 1)
+
+
+def cross_entropy(outputs: jax.Array, y: jax.Array) -> jax.Array:
+    """Softmax cross-entropy of logits with integer labels."""
+    return optax.softmax_cross_entropy_with_integer_labels(outputs, y)
+
+
+def squared_error(outputs: jax.Array, y: jax.Array) -> jax.Array:
+    """|outputs - y|^2 / 2, summed over all but the first axis."""
+    away = outputs.reshape(y.shape) - y
+    return 0.5 * (away**2).reshape(len(y), -1).sum(-1)
+
+
+def accuracy(outputs: jax.Array, y: jax.Array) -> jax.Array:
+    """Whether the largest logit is the label's."""
+    return jnp.argmax(outputs, -1) == y
+
+
+def mean_loss(apply: Apply, loss: PerExample = cross_entropy) -> Loss:
+    """The mean of `loss` over a batch, for `apply(params, x, key) -> outputs`."""
+
+    def mean(params: Params, batch: Batch, key: Key | None) -> jax.Array:
+        values = loss(apply(params, batch.x, key), batch.y)
+        return masked_mean(values, batch.mask)
+
+    return mean
+
+
+def measures(
+    apply: Apply,
+    loss: PerExample = cross_entropy,
+    metrics: Mapping[str, PerExample] | None = None,
+) -> Callable[[Params, Batch], Metrics]:
+    """The loss and `metrics` of every example, in evaluation mode.
+
+    By default the accuracy, if the loss is the cross-entropy.
+    """
+    if metrics is None:
+        metrics = {"accuracy": accuracy} if loss is cross_entropy else {}
+    named = {"loss": loss} | dict(metrics)
+
+    def measure(params: Params, batch: Batch) -> Metrics:
+        outputs = apply(params, batch.x, None)
+        return {name: value(outputs, batch.y) for name, value in named.items()}
+
+    return measure
+
+
+def mean_cross_entropy(logits: jax.Array, batch: Batch) -> jax.Array:
+    """Mean softmax cross-entropy over the batch's real examples."""
+    return masked_mean(cross_entropy(logits, batch.y), batch.mask)

@@ -1,0 +1,91 @@
+"""Data sets that need no file: scikit-learn's digits and FedProx's synthetic data."""
+
+import numpy as np
+
+from fedjax_mos.components import cite
+from fedjax_mos.data.sources.dataset import Dataset, arrays
+from fedjax_mos.types import NonNegative
+
+_FEATURES, _CLASSES = 60, 10
+
+
+@cite("alpaydin1998digits")
+def digits() -> Dataset:
+    """1797 handwritten digits of 8 x 8 pixels in 0..16, split 60/20/20."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    order = np.random.default_rng(0).permutation(len(bunch.target))
+    x = bunch.images.astype(np.uint8)[order, :, :, None]
+    y = bunch.target[order]
+    a, b = int(0.6 * len(y)), int(0.8 * len(y))
+    return arrays(
+        x[:a],
+        y[:a],
+        x[b:],
+        y[b:],
+        x_valid=x[a:b],
+        y_valid=y[a:b],
+        classes=10,
+    )
+
+
+@cite("li2020fedprox")
+def synthetic(
+    *,
+    alpha: NonNegative = 1.0,
+    beta: NonNegative = 1.0,
+    iid: bool = False,
+    seed: int = 0,
+    clients: int = 30,
+) -> Dataset:
+    """Synthetic(alpha, beta): a different softmax model on every client.
+
+    The data of FedProx. For client k:
+
+        u_k ~ N(0, alpha)   B_k ~ N(0, beta)   v_k ~ N(B_k, 1)
+        W_k ~ N(u_k, 1)     b_k ~ N(u_k, 1)    x ~ N(v_k, Sigma), Sigma_jj = j^-1.2
+        y = argmax softmax(W_k x + b_k)
+
+    alpha and beta are standard deviations, as in the authors' release. With `iid` all
+    clients share one W, b ~ N(0, 1) and v = 0. A fifth of each client is test data.
+
+    >>> data = synthetic(clients=5)
+    >>> data.train.x.shape[1:], sorted(set(data.groups.tolist()))
+    ((60,), [0, 1, 2, 3, 4])
+    """
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 <= value < np.inf:
+            raise ValueError(f"{name} must lie in [0, inf): got {value}")
+    if clients < 1:
+        raise ValueError(f"clients must be at least 1: got {clients}")
+    rng = np.random.default_rng(seed)
+    sizes = rng.lognormal(4, 2, clients).astype(int) + 50
+    scale = np.arange(1, _FEATURES + 1) ** -0.6  # square root of Sigma_jj
+    shared = _softmax_model(rng, 0.0)
+    train_x, train_y, test_x, test_y = [], [], [], []
+    for size in sizes:
+        u, B = rng.normal(0, float(alpha)), rng.normal(0, float(beta))
+        v = np.zeros(_FEATURES) if iid else rng.normal(B, 1, _FEATURES)
+        W, b = shared if iid else _softmax_model(rng, u)
+        x = v + scale * rng.normal(size=(size, _FEATURES))
+        y = np.argmax(x @ W + b, axis=1)  # softmax keeps the order
+        held = size // 5  # at least 10: every size is at least 50
+        train_x.append(x[held:])
+        train_y.append(y[held:])
+        test_x.append(x[:held])
+        test_y.append(y[:held])
+    return arrays(
+        np.concatenate(train_x).astype(np.float32),
+        np.concatenate(train_y),
+        np.concatenate(test_x).astype(np.float32),
+        np.concatenate(test_y),
+        classes=_CLASSES,
+        groups=np.repeat(np.arange(clients), sizes - sizes // 5),
+    )
+
+
+def _softmax_model(
+    rng: np.random.Generator, mean: float
+) -> tuple[np.ndarray, np.ndarray]:
+    return rng.normal(mean, 1, (_FEATURES, _CLASSES)), rng.normal(mean, 1, _CLASSES)

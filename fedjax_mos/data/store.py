@@ -1,0 +1,101 @@
+"""The CSR layout: one flat store, one list of positions, one slice per client.
+
+Memory is O(examples + clients) however unequal the clients are, and clients may share
+examples.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_mos.data.leaves import as_arrays, check_finite, named_leaves, rows
+from fedjax_mos.data.partitions import Partition
+from fedjax_mos.types import Batch, ClientView, FederatedData, PyTree
+
+
+def federate(
+    x: PyTree, y: ArrayLike, partition: Partition | None = None
+) -> FederatedData:
+    """Examples `x`, `y` as clients see them; without a partition, as one client.
+
+    `x` is an array [n, ...] or a tree of such, `y` an array [n, ...]. The store keeps
+    their dtypes: bytes stay bytes and are normalised per batch.
+
+    >>> from fedjax_mos.data.partitions import iid
+    >>> y = np.arange(12) % 3
+    >>> data = federate(np.zeros((12, 4), np.float32), y, iid(y, 5, seed=0))
+    >>> data.size.tolist(), data.largest
+    ([3, 3, 2, 2, 2], 3)
+    """
+    x, y = as_arrays(x), np.asarray(y)
+    count = rows(y)
+    for name, leaf in named_leaves("x", x):
+        if rows(leaf) != count:
+            raise ValueError(
+                "x and y must have one row per example: "
+                f"{name} has {rows(leaf)} rows, y {count}"
+            )
+        check_finite(name, leaf)
+    check_finite("y", y)
+    if partition is None:
+        partition = Partition(np.arange(count), np.array([count]))
+    order, size = np.asarray(partition.order), np.asarray(partition.size)
+    if (size < 1).any():
+        raise ValueError(
+            f"every client needs at least one example: client {int(np.argmin(size))} "
+            "has none"
+        )
+    if size.sum() != len(order):
+        raise ValueError(
+            f"partition.size must sum to the length of partition.order: "
+            f"{size.sum()} != {len(order)}"
+        )
+    if len(order) and not (order.min() >= 0 and order.max() < count):
+        raise ValueError(
+            f"partition.order must lie in [0, {count - 1}]: "
+            f"it spans [{order.min()}, {order.max()}]"
+        )
+    if len(order) >= 2**31:
+        raise ValueError(
+            f"at most 2**31 - 1 examples over all clients: got {len(order)}"
+        )
+    offset = np.cumsum(size) - size
+    return FederatedData(
+        jax.tree.map(jnp.asarray, x),
+        jnp.asarray(y),
+        jnp.asarray(order, jnp.int32),
+        jnp.asarray(offset, jnp.int32),
+        jnp.asarray(size, jnp.int32),
+        largest=int(size.max()),
+    )
+
+
+def views(
+    data: FederatedData, ids: jax.Array, round: jax.Array | int = 0
+) -> ClientView:
+    """The views of clients `ids`, stacked, in this round."""
+    size = data.size[ids]
+    share = size.astype(float) / data.order.shape[0]
+    return ClientView(
+        x=data.x,
+        y=data.y,
+        order=data.order,
+        round=jnp.asarray(round, jnp.int32),
+        id=ids,
+        offset=data.offset[ids],
+        size=size,
+        share=share,
+        importance=data.size.shape[0] * share,
+        largest=data.largest,
+    )
+
+
+def take(store: FederatedData | ClientView, rows: jax.Array) -> Batch:
+    """The examples at `rows` of the store; a negative row is padding.
+
+    Padding repeats one of the batch's own examples: masked, but never a stranger's.
+    """
+    index = jnp.where(rows >= 0, rows, jnp.maximum(rows.max(), 0))
+    x = jax.tree.map(lambda leaf: leaf[index], store.x)
+    return Batch(x, store.y[index], rows >= 0)

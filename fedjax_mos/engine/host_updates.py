@@ -1,0 +1,65 @@
+"""The host's part in a run: when a sampler's state is replaced, and how.
+
+What happens before a round depends on the round's number alone, so that a run can be
+stopped and continued.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_mos.types import FederatedData, HostUpdate, RoundState, Simulation
+
+
+def stops(update: HostUpdate | None, first: int, rounds: int) -> list[int]:
+    """After how many of `rounds` rounds from round `first` on the host has work.
+
+    >>> stops(HostUpdate(compute=None, every=2), first=1, rounds=6)
+    [1, 3, 5]
+    """
+    if update is None:
+        return []
+    return [
+        t
+        for t in range(1, rounds)
+        if due(update, first + t) or first + t == update.warm_up
+    ]
+
+
+def due(update: HostUpdate, at: int) -> bool:
+    """Whether the host replaces the sampler's state before round `at`."""
+    if update.every is None:
+        return at == update.warm_up
+    return at >= update.warm_up and at % update.every == 0
+
+
+def simulation_at(sim: Simulation, at: int) -> Simulation:
+    """Whose step round `at` is."""
+    if sim.host_update is None or sim.warm_up is None:
+        return sim
+    return sim.warm_up if at < sim.host_update.warm_up else sim
+
+
+def updated(
+    update: HostUpdate, data: FederatedData, state: RoundState, lanes: bool
+) -> tuple[RoundState, list[int], list[int]]:
+    """The state with the sampler that the host finds, and its bits up and down.
+
+    Of several simulations at once each is updated by itself.
+    """
+
+    def lane(index: int) -> RoundState:
+        return jax.tree.map(lambda leaf: leaf[index], state)
+
+    count = state.round.shape[0] if lanes else 1
+    found = [update.compute(data, lane(i) if lanes else state) for i in range(count)]
+    samplers = [one.sampler for one in found]
+    # Buffers of its own: a block of rounds donates them.
+    sampler = (
+        jax.tree.map(lambda *leaves: jnp.stack(leaves), *samplers)
+        if lanes
+        else jax.tree.map(partial(jnp.array, copy=True), samplers[0])
+    )
+    up, down = [one.bits_up for one in found], [one.bits_down for one in found]
+    return state._replace(sampler=sampler), up, down

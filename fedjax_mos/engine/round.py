@@ -1,0 +1,223 @@
+"""One federated round as one pure function: the only place where components meet."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedjax_mos import tree
+from fedjax_mos.backends.mapping import live
+from fedjax_mos.channels.identity import dense
+from fedjax_mos.components import Spec
+from fedjax_mos.data.store import views
+from fedjax_mos.engine.checks import check_cohort, check_params, typed_key
+from fedjax_mos.engine.hyperparameters import with_hp
+from fedjax_mos.schedule import at_round
+from fedjax_mos.types import (
+    Aggregate,
+    Algorithm,
+    Backend,
+    Channel,
+    ClientView,
+    Cohort,
+    FederatedData,
+    Hp,
+    Key,
+    Metrics,
+    Params,
+    PyTree,
+    RoundInfo,
+    RoundState,
+    Row,
+    Sampler,
+    SamplerTools,
+    SamplerView,
+    Shared,
+)
+
+# Folded into a key besides what `split` takes from it.
+_INIT, _SERVER = 0x49, 0x53
+
+
+Step = Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
+
+
+class Built(NamedTuple):
+    """The components of a round, made with that round's hyperparameters."""
+
+    algorithm: Algorithm
+    sampler: Sampler
+    uplink: Channel
+    downlink: Channel
+    broadcast: Channel
+
+
+def rounds_of(
+    specs: Mapping[str, Spec], cohort: int, backend: Backend
+) -> tuple[Callable[..., RoundState], Step]:
+    """The pure functions `init` and `step` of a simulation with these components."""
+
+    def hp_at(hp: Hp, round: jax.Array) -> Hp:
+        now = at_round(hp, round)
+        return specs["schedule"].build(**now["schedule"])(now, round)
+
+    def build(hp: Hp) -> Built:
+        # Ordinary factories over tracers: costs trace time only, nothing at run time.
+        work = specs["local"].build(**hp["local"])
+        tools = {
+            "algorithm": work,
+            "sampler": SamplerTools(cohort, work.loss),
+        }
+        return Built(
+            *(
+                specs[kind].build(*([tools[kind]] if kind in tools else []), **hp[kind])
+                for kind in Built._fields
+            )
+        )
+
+    def init(
+        params: Params,
+        data: FederatedData,
+        key: Key,
+        hp: Mapping[str, Any] | None = None,
+    ) -> RoundState:
+        """The state before round 0; `hp` replaces some of the default numbers."""
+        check_params(params)
+        key = typed_key(key)
+        # Not weakly typed, as they come back: else the second block compiles again.
+        params = jax.tree.map(lambda p: jnp.asarray(p, jnp.result_type(p)), params)
+        numbers = with_hp(specs, hp, tree.float_dtype(params))
+        start = jnp.zeros((), jnp.int32)
+        made = build(hp_at(numbers, start))
+        server, mine = made.algorithm.init(params, jax.random.fold_in(key, _INIT))
+        messages = optax.tree.zeros_like(
+            jax.eval_shape(rehearsal(made.algorithm), server, mine, data, key)
+        )
+        downs, ups = zip(*messages, strict=True)
+        dense(downs), dense(ups)  # raises unless the bits of a round fit 32 bits
+        row = Row(mine, tuple(map(made.uplink.init, ups)), _inits(made.downlink, downs))
+        return RoundState(
+            round=start,
+            server=server,
+            clients=tree.tile(row, data.size.shape[0]),
+            shared=_inits(made.broadcast, downs),
+            sampler=made.sampler.init(SamplerView(start, server, data), key),
+            hp=numbers,
+        )
+
+    def one_client(
+        e: int, shared: Shared, row: Row, view: ClientView
+    ) -> tuple[PyTree, Row, PyTree]:
+        """Exchange `e` of ONE client, start to end."""
+        made = build(shared.hp)
+        k_wire = jax.random.fold_in(jax.random.fold_in(shared.k_wires, view.id), e)
+        k_down, k_up = jax.random.split(k_wire)
+        got, down_state = made.downlink.send(row.down[e], shared.wire, k_down, None)
+        message, mine, measured = made.algorithm.exchanges[e].client(
+            got.value, row.mine, view, jax.random.fold_in(shared.k_local, view.id)
+        )
+        wire = dense(message, shared.travels_up)
+        sent, up_state = made.uplink.send(row.up[e], wire, k_up, got.value)
+        row = Row(mine, _put(row.up, e, up_state), _put(row.down, e, down_state))
+        rules = {"fired_up": sent.fired, "fired_down": got.fired}
+        measured = measured | {n: f for n, f in rules.items() if f is not None}
+        return sent.value, row, (measured, sent.bits, got.bits)
+
+    def step(
+        data: FederatedData, state: RoundState, key: Key
+    ) -> tuple[RoundState, RoundInfo]:
+        """Round `state.round`: sample, broadcast, local work, aggregate."""
+        hp = hp_at(state.hp, state.round)
+        made, n = build(hp), data.size.shape[0]
+        k_server = jax.random.fold_in(key, _SERVER)
+        k_sample, k_cast, k_local, k_wires = jax.random.split(key, 4)
+        seen = SamplerView(state.round, state.server, data)
+        cohort, sampler_state = made.sampler.sample(state.sampler, seen, k_sample)
+        if not backend.traced:
+            check_cohort(cohort, n)
+        rows = tree.gather(state.clients, cohort.ids)
+        view = views(data, cohort.ids, state.round)
+        count = cohort.mask.sum()
+        server, casts = state.server, []
+        slots: Metrics = {}
+        bits_up = bits_down = jnp.zeros(cohort.ids.shape, jnp.uint32)
+
+        for e, exchange in enumerate(made.algorithm.exchanges):
+            down, up = (
+                (True, True) if not exchange.travels else exchange.travels(server)
+            )
+            wire, cast_state = made.broadcast.send(
+                state.shared[e],
+                dense(exchange.broadcast(server), down),
+                jax.random.fold_in(k_cast, e),
+                None,
+            )
+            casts.append(cast_state)
+            shared = Shared(hp, wire, k_local, k_wires, up)
+            (mean, total), rows, (measured, up_e, down_e) = backend.map(
+                partial(one_client, e), shared, rows, view, cohort
+            )
+            k_own = jax.random.fold_in(k_server, e)
+            server = exchange.server(server, Aggregate(mean, total, count, n, k_own))
+            bits_up = bits_up + jnp.where(cohort.mask, up_e, 0)
+            bits_down = bits_down + jnp.where(cohort.mask, down_e, 0)
+            slots |= measured
+
+        # Dead slots point behind the last client, where the scatter drops them.
+        owners = jnp.where(cohort.mask, cohort.ids, n)
+        return (
+            RoundState(
+                round=state.round + 1,
+                server=server,
+                clients=tree.scatter(state.clients, owners, rows),
+                shared=tuple(casts),
+                sampler=sampler_state,
+                hp=state.hp,
+            ),
+            RoundInfo(
+                _live_mean(slots, cohort, count), bits_up, bits_down, cohort, slots
+            ),
+        )
+
+    return init, step
+
+
+def rehearsal(
+    algo: Algorithm,
+) -> Callable[[PyTree, PyTree, FederatedData, Key], list[tuple[PyTree, PyTree]]]:
+    """One client's round as a function of (server, mine, data, key).
+
+    It returns the messages down and up of every exchange, in order: for their shapes.
+    """
+
+    def play(server: PyTree, mine: PyTree, data: FederatedData, key: Key) -> list:
+        zero = jnp.zeros((), jnp.int32)
+        view = views(data, zero, zero)
+        messages = []
+        for exchange in algo.exchanges:
+            down = exchange.broadcast(server)
+            up, mine, _ = exchange.client(down, mine, view, key)
+            one = jnp.ones((), int)
+            server = exchange.server(server, Aggregate(up, up, one, 1, key))
+            messages.append((down, up))
+        return messages
+
+    return play
+
+
+def _live_mean(metrics: PyTree, cohort: Cohort, count: jax.Array) -> PyTree:
+    """Means over the live slots."""
+    return jax.tree.map(
+        lambda leaf: live(leaf, cohort).sum(0) / jnp.maximum(count, 1), metrics
+    )
+
+
+def _inits(channel: Channel, messages: tuple) -> tuple:
+    return tuple(channel.init(message) for message in messages)
+
+
+def _put(items: tuple, index: int, item: Any) -> tuple:
+    return (*items[:index], item, *items[index + 1 :])

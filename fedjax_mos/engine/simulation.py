@@ -1,0 +1,65 @@
+"""Components put together into a simulation."""
+
+from fedjax_mos.backends.mapping import vmapped
+from fedjax_mos.channels.identity import identity
+from fedjax_mos.components import Spec, as_spec, then
+from fedjax_mos.engine.hyperparameters import Decay, decaying
+from fedjax_mos.engine.round import rounds_of
+from fedjax_mos.engine.tracking import tracked
+from fedjax_mos.types import (
+    Backend,
+    Channel,
+    HostAssisted,
+    LocalWork,
+    Sampler,
+    SamplerTools,
+    Simulation,
+)
+
+
+def simulation(
+    algorithm: Spec,
+    local: LocalWork | Spec,
+    sampler: Sampler | HostAssisted | Spec,
+    *,
+    cohort: int | None = None,
+    uplink: Channel | Spec | None = None,
+    downlink: Channel | Spec | None = None,
+    broadcast: Channel | Spec | None = None,
+    schedule: Decay | Spec | None = None,
+    backend: Backend | None = None,
+    warm_up_backend: Backend | None = None,
+) -> Simulation:
+    """Put components together.
+
+    `algorithm` is built with the tools of `local`, `sampler` (if it is a Spec) with
+    `cohort` and the loss. `uplink` and `downlink` are per client, `broadcast` is
+    shared; without them messages travel as they are. `schedule(hp, round)` changes a
+    round's hyperparameters. A sampler's warm-up rounds may have a backend of their own.
+    """
+    backend = vmapped() if backend is None else backend
+    specs = {
+        "algorithm": algorithm,
+        "local": as_spec(local),
+        "sampler": as_spec(sampler),
+        "uplink": as_spec(uplink or identity()),
+        "downlink": as_spec(downlink or identity()),
+        "broadcast": as_spec(broadcast or identity()),
+        "schedule": as_spec(schedule or decaying()),
+    }
+    if isinstance(sampler, Spec) and cohort is None:
+        raise ValueError("cohort must be given with a sampler that is built with it")
+    slots = cohort or 0
+    assisted = specs["sampler"].build(SamplerTools(slots, specs["local"].build().loss))
+    if not isinstance(assisted, HostAssisted):
+        return Simulation(*rounds_of(specs, slots, backend), specs, backend)
+    specs["sampler"] = then(specs["sampler"], lambda made: made.sampler)
+    if assisted.needs_last_message:
+        specs["algorithm"] = then(algorithm, tracked)
+    warm_up = None
+    if assisted.update.warm is not None:
+        warm, warmly = as_spec(assisted.update.warm), warm_up_backend or backend
+        first = specs | {"sampler": warm}
+        warm_up = Simulation(*rounds_of(first, slots, warmly), first, warmly)
+    main = rounds_of(specs, slots, backend)
+    return Simulation(*main, specs, backend, assisted.update, warm_up)

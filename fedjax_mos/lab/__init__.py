@@ -1,0 +1,1 @@
+"""Experiments: named components put together, run, compared, swept and tuned."""

@@ -1,0 +1,54 @@
+"""An experiment made ready to run."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+
+from fedjax_mos.client.losses import Apply
+from fedjax_mos.engine.rollout import Evaluate, Report
+from fedjax_mos.engine.run import run
+from fedjax_mos.types import FederatedData, Key, RoundState, Simulation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Assembled(NamedTuple):
+    """An experiment made ready: the pieces of the low-level interface."""
+
+    sim: Simulation
+    data: FederatedData
+    stores: dict[str, FederatedData]
+    evaluate: Evaluate
+    start: Callable[..., tuple[RoundState, Key]]  # (key, hp=None) -> state, run's key
+    apply: Apply  # raw x -> outputs
+
+    def metrics(self) -> list[str]:
+        """Names of what `evaluate` measures."""
+        state, _ = jax.eval_shape(self.start, jax.random.key(0))
+        return list(jax.eval_shape(self.evaluate, state, self.stores))
+
+    def run(
+        self,
+        state: RoundState,
+        key: Key,
+        rounds: int,
+        *,
+        every: int = 1,
+        report: Report | None = None,
+        progress: bool = True,
+    ) -> "tuple[RoundState, pd.DataFrame]":
+        """`fm.run` from what `start` gave, for one lane or several."""
+        return run(
+            self.sim,
+            self.data,
+            state,
+            key,
+            rounds,
+            evaluate=self.evaluate,
+            stores=self.stores,
+            every=every,
+            report=report,
+            progress=progress,
+        )

@@ -1,0 +1,76 @@
+"""Names people type: factories, variants of them, and per-dataset overrides."""
+
+from typing import Any
+
+from fedjax_mos.components import cited, description
+from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.lab.catalog.algorithms import ALGORITHMS
+from fedjax_mos.lab.catalog.components import (
+    CHANNELS,
+    LOSSES,
+    MODELS,
+    PARTITIONS,
+    SAMPLERS,
+)
+from fedjax_mos.lab.catalog.dataset_defaults import (
+    DATASET_DEFAULTS,
+    OTHER,
+    OTHER_GROUPED,
+    DatasetDefaults,
+)
+from fedjax_mos.lab.catalog.entry import Entry, check_name
+
+__all__ = [
+    "ALGORITHMS",
+    "CHANNELS",
+    "DATASET_DEFAULTS",
+    "LOSSES",
+    "MODELS",
+    "OTHER",
+    "OTHER_GROUPED",
+    "PARTITIONS",
+    "SAMPLERS",
+    "DatasetDefaults",
+    "Entry",
+    "check_name",
+    "listing",
+]
+
+
+def listing() -> dict[str, list[dict[str, Any]]]:
+    """Everything there is, for `fedjax-mos list`."""
+    tables = {
+        "algorithms": ALGORITHMS,
+        "samplers": SAMPLERS,
+        "channels": CHANNELS,
+        "partitions": PARTITIONS,
+        "models": MODELS,
+    }
+    found = {
+        kind: [_row(name, entry) for name, entry in table.items()]
+        for kind, table in tables.items()
+    }
+    found["losses"] = [
+        {"name": name, "description": description(loss)}
+        for name, loss in LOSSES.items()
+    ]
+    found["datasets"] = [
+        {"name": name, "description": source.description, "cite": list(source.cites)}
+        for name, source in SOURCES.items()
+    ]
+    return found
+
+
+def _row(name: str, entry: Entry) -> dict[str, Any]:
+    links = {"uplink": entry.uplink, "downlink": entry.downlink}
+    return {
+        "name": name,
+        "description": description(entry.factory),
+        "options": {
+            n: v if isinstance(v, int | float | str | tuple | None) else str(v)
+            for n, v in entry.spec().options.items()
+        },
+        "tuned": entry.tuned,
+        "channels": {kind: n for kind, n in links.items() if n != "identity"},
+        "cite": list(cited(entry.factory)),
+    }

@@ -1,0 +1,33 @@
+"""One name that people type."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from fedjax_mos.components import Spec, spec
+
+
+class Entry(NamedTuple):
+    """A name: a factory, and where this variant differs from the factory's defaults."""
+
+    factory: Callable[..., Any]
+    options: dict[str, Any] = {}  # read only
+    tuned: dict[str, dict[str, Any]] = {}  # read only: options by data set
+    # For algorithms: the channels that make a recipe, and the only sensible sampler.
+    uplink: str = "identity"
+    downlink: str = "identity"
+    sampler: str | None = None
+
+    def spec(self, dataset: str = "") -> Spec:
+        """The component with its options on `dataset`."""
+        return spec(self.factory, **self.options | self.tuned.get(dataset, {}))
+
+
+def check_name(kind: str, names: Iterable[str], name: str) -> None:
+    """Raise a ValueError that lists the names there are, unless `name` is one."""
+    known = list(names)
+    if name in known:
+        return
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    raise ValueError(f"{kind} must be one of {', '.join(known)}: got {name!r}{hint}")

@@ -1,0 +1,148 @@
+"""Experiments side by side."""
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedjax_mos.lab import folders, options, pictures, tables
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.parts import default_parts
+from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.setting import Setting
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Results by name."""
+
+    members: dict[str, Result]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no member was interrupted."""
+        return all(result.complete for result in self.members.values())
+
+    @property
+    def frame(self) -> "pd.DataFrame":
+        """All rows, told apart by the column `method`."""
+        import pandas as pd
+
+        named = {name: result.frame for name, result in self.members.items()}
+        return (
+            pd.concat(named, names=["method"])
+            .reset_index("method")
+            .reset_index(drop=True)
+        )
+
+    def table(self, target: float | None = None) -> "pd.DataFrame":
+        """One row per member: mean and spread over seeds."""
+        frames = {name: result.frame for name, result in self.members.items()}
+        return tables.comparison(frames, self._target(target))
+
+    def text(self, target: float | None = None) -> str:
+        """The table as people read it."""
+        return tables.as_text(self.table(target), self._target(target))
+
+    def curves(self) -> "Figure":
+        """Loss and accuracy by round; bands span the seeds."""
+        frames = {name: result.frame for name, result in self.members.items()}
+        return pictures.curves(frames)
+
+    def write(self, folder: Path | str, target: float | None = None) -> None:
+        """A folder per member, comparison.csv and curves.png."""
+        folder = Path(folder)
+        for name, result in self.members.items():
+            result.write(folder / _file_name(name), self._target(target))
+        self.table(target).to_csv(folder / "comparison.csv")
+        self.curves().savefig(folder / "curves.png", dpi=120)
+        stored = {"kind": "comparison", "members": list(self.members)}
+        folders.write_json(folder / folders.CONFIG, stored)
+
+    @classmethod
+    def read(cls, folder: Path | str) -> "Comparison":
+        """What `write` wrote."""
+        names = folders.read_json(Path(folder) / folders.CONFIG)["members"]
+        return cls({n: Result.read(Path(folder) / _file_name(n)) for n in names})
+
+    def _target(self, target: float | None) -> float:
+        return next(iter(self.members.values())).target(target)
+
+
+def compare(
+    members: Mapping[str, Experiment],
+    seeds: int = 5,
+    *,
+    out: Path | str | None = None,
+    target: float | None = None,
+    progress: bool = True,
+) -> Comparison:
+    """Run every member with the same seeds.
+
+    Members may differ in anything. Those on the same data see the same batches and,
+    with the same sampler, the same cohorts. With `out`, results are written after every
+    member. An interrupt (Ctrl-C) ends the comparison with the member under way.
+    """
+    if not members:
+        raise ValueError("members must hold at least one experiment: got none")
+    for name, member in members.items():
+        if not isinstance(member, Experiment):
+            raise ValueError(
+                f"members must be experiments: {name} is a {type(member).__name__}"
+            )
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    results: dict[str, Result] = {}
+    for name, member in members.items():
+        if progress:
+            print(f"{name} ({seeds} seeds)", file=sys.stderr)
+        result = member.run(seeds, progress=progress)
+        results[name] = dataclasses.replace(result, title=name)
+        if out is not None:
+            Comparison(results).write(out, target)
+        if not result.complete:
+            break
+    return Comparison(results)
+
+
+def members_of(
+    setting: Setting,
+    names: Iterable[str],
+    given: Mapping[str, Any],
+    *,
+    sampler: str = "ucs",
+    seed: int = 0,
+) -> dict[str, Experiment]:
+    """Members by name, ALGORITHM or ALGORITHM/SAMPLER, that share a setting.
+
+    An option goes to every member that has it.
+    """
+    shared = {f.name: getattr(setting, f.name) for f in dataclasses.fields(setting)}
+    members = {}
+    for name in names:
+        algorithm, _, own = name.partition("/")
+        title = f"{algorithm}/{own or sampler}"
+        if title in members:
+            raise ValueError(f"the member {title} is given twice")
+        chosen = {"algorithm": algorithm, "sampler": own or sampler}
+        members[title] = Experiment(**shared, **chosen, seed=seed)
+    known = {name: default_parts(member) for name, member in members.items()}
+    for option in given:
+        if not any(options.accepts(option, parts) for parts in known.values()):
+            options.home(option, next(iter(known.values())))  # raises
+    return {
+        name: dataclasses.replace(
+            member,
+            options={k: v for k, v in given.items() if options.accepts(k, known[name])},
+        )
+        for name, member in members.items()
+    }
+
+
+def _file_name(name: str) -> str:
+    return name.replace("/", "-")

@@ -1,0 +1,127 @@
+"""One experiment: the frozen dataclass shared by notebooks and the command line.
+
+>>> result = Experiment(rounds=2).run(progress=False)
+>>> list(result.frame.columns[:4])
+['round', 'local_loss', 'test_accuracy', 'test_loss']
+"""
+
+import dataclasses
+import sys
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_mos.backends.auto import backend_parts
+from fedjax_mos.components import Spec
+from fedjax_mos.data.sources.dataset import Dataset
+from fedjax_mos.lab import catalog
+from fedjax_mos.lab.assemble import assemble
+from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.parts import Parts, parts_of
+from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.setting import Factory, Setting
+from fedjax_mos.types import HostAssisted, Sampler
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment(Setting):
+    """An algorithm and a sampler on a federated data set.
+
+    Every component is a name of `fedjax-mos list` or an object: an algorithm or sampler
+    is `fm.spec` of a factory (or the factory), a sampler or channel also a built one, a
+    model a flax module or `fm.models.Model` of functions, a data set `fm.arrays`,
+    `fm.from_frame` or `fm.federate`d data (or a mapping of those, of which "train" is
+    trained on and all are evaluated), a loss and metrics functions
+    `(outputs, y) -> [B]`.
+    """
+
+    algorithm: str | Spec | Factory = "fedmos"
+    """A name of `fedjax-mos list`."""
+    sampler: str | Sampler | HostAssisted | Spec | Factory = "acs"
+    """A name of `fedjax-mos list`."""
+    seed: int = 0
+    """Seed of everything random in training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed must lie in [0, 2**31): got {self.seed}")
+        if isinstance(self.backend, str):
+            backend_parts(self.backend)
+        if isinstance(self.loss, str):
+            catalog.check_name("loss", catalog.LOSSES, self.loss)
+        assert self.parts  # checks names and options
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Kind -> component, with all its options."""
+        return parts_of(self)
+
+    @property
+    def name(self) -> str:
+        """The data set's name; that of own data is their type's."""
+        return self.dataset if isinstance(self.dataset, str) else "own data"
+
+    @property
+    def title(self) -> str:
+        """ALGORITHM/SAMPLER."""
+        return f"{self.parts['algorithm'].name}/{self.parts['sampler'].name}"
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """What was given as an object: a file cannot bring it back."""
+        made = [kind for kind, part in self.parts.items() if part.own]
+        functions = [n for n in ("loss", "metrics", "backend") if self._is_object(n)]
+        return (*made, *functions, *self._own_options())
+
+    @property
+    def dataset_defaults(self) -> catalog.DatasetDefaults:
+        """The partition, model and target where nothing is said."""
+        if isinstance(self.dataset, Dataset) and self.dataset.groups is not None:
+            return catalog.OTHER_GROUPED
+        return catalog.DATASET_DEFAULTS.get(self.name, catalog.OTHER)
+
+    def build(self, *, lanes: int = 1) -> Assembled:
+        """Load the data and put the simulation together; nothing is compiled yet.
+
+        So many `lanes` will run as one program, which may want another layout.
+        """
+        return assemble(self, lanes)
+
+    def run(self, seeds: int | None = None, *, progress: bool = True) -> Result:
+        """Train; with `seeds`, so many runs from `seed` on as one program.
+
+        The frame has one row per round (and seed).
+        """
+        if seeds is not None and seeds < 1:
+            raise ValueError(f"seeds must be at least 1: got {seeds}")
+        made = self.build(lanes=seeds or 1)
+        if progress and self.backend == "auto":
+            print(f"layout: {made.sim.backend.name}", file=sys.stderr)
+        if seeds is None:
+            state, key = made.start(jax.random.key(self.seed))
+        else:
+            roots = jax.vmap(jax.random.key)(self.seed + jnp.arange(seeds))
+            state, key = jax.vmap(made.start)(roots)
+        state, frame = made.run(
+            state, key, self.rounds, every=self.eval_every, progress=progress
+        )
+        if seeds is not None:
+            frame["lane"] += self.seed
+            frame = frame.rename(columns={"lane": "seed"})
+        return Result(self, frame, state.server.params, state)
+
+    def _is_object(self, field: str) -> bool:
+        return not isinstance(getattr(self, field), str | None)
+
+    def _own_options(self) -> list[str]:
+        """Options that hold a Spec or an object, such as an optimizer."""
+        plain = (bool, int, float, str, tuple, list, type(None))
+        return [
+            f"{kind}.{name}"
+            for kind, part in self.parts.items()
+            if not part.own
+            for name, value in part.spec.static.items()
+            if not isinstance(value, plain) and name in self.options
+        ]

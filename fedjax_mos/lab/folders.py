@@ -1,0 +1,122 @@
+"""Results on disk: what a folder says of itself, and everything read back."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from fedjax_mos.schedule import Schedule
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
+
+CONFIG = "config.json"
+
+
+def config(experiment: "Experiment", kind: str, **more: Any) -> dict[str, Any]:
+    """All that is needed to repeat an experiment, as far as a file can say it."""
+    fields = {
+        field.name: as_json(getattr(experiment, field.name))
+        for field in dataclasses.fields(experiment)
+    }
+    own = experiment.own
+    return {
+        "kind": kind,
+        "experiment": fields,
+        **more,
+        "own": list(own),
+        "repeatable": "from this file"
+        if not own
+        else f"only with the objects given in Python: {', '.join(own)}",
+        "components": {k: part.name for k, part in experiment.parts.items()},
+        "chosen": {
+            k: {n: as_json(v) for n, v in part.spec.options.items()}
+            for k, part in experiment.parts.items()
+        },
+        "versions": {
+            name: version(name) for name in ("fedjax_mos", "jax", "flax", "optax")
+        },
+        "platform": jax.default_backend(),
+    }
+
+
+def experiment_of(stored: Mapping[str, Any]) -> "Experiment | None":
+    """The experiment that a configuration describes; None if it held objects."""
+    from fedjax_mos.lab.experiment import Experiment
+
+    if stored["own"]:
+        return None
+    fields = {n: from_json(v) for n, v in stored["experiment"].items()}
+    if fields["data_dir"] is not None:
+        fields["data_dir"] = Path(fields["data_dir"])
+    return Experiment(**fields)
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON has it; an object is only named."""
+    if isinstance(value, Schedule):
+        return {"schedule": np.asarray(value.values).tolist()}
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return {"array": np.asarray(value).tolist()}
+    if isinstance(value, Mapping):
+        return {str(name): as_json(v) for name, v in value.items()}
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        return [as_json(v) for v in value]
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    inner = getattr(value, "factory", value)
+    return {"object": getattr(inner, "__name__", type(value).__name__)}
+
+
+def from_json(value: Any) -> Any:
+    """What `as_json` wrote."""
+    if isinstance(value, Mapping):
+        if set(value) == {"schedule"}:
+            return Schedule(np.array(value["schedule"]))
+        if set(value) == {"array"}:
+            return np.array(value["array"])
+        return {name: from_json(v) for name, v in value.items()}
+    return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Readable JSON; paths and arrays become text and lists."""
+    path.write_text(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """What `write_json` wrote."""
+    return json.loads(path.read_text())
+
+
+def read(folder: Path | str) -> Any:
+    """The Result, Comparison, Cube or Tuned that a folder holds.
+
+    An experiment that held objects given in Python does not come back: it is None.
+    """
+    from fedjax_mos.lab.compare import Comparison
+    from fedjax_mos.lab.hypergradients.tuned import Tuned
+    from fedjax_mos.lab.result import Result
+    from fedjax_mos.lab.sweeps.cube import Cube
+
+    folder = Path(folder)
+    readers: dict[str, Any] = {
+        "run": Result,
+        "comparison": Comparison,
+        "sweep": Cube,
+        "tuning": Tuned,
+    }
+    try:
+        stored = folder / CONFIG
+        # A sweep that was stopped has only its plan.
+        kind = read_json(stored if stored.exists() else folder / "plan.json")["kind"]
+        return readers[kind].read(folder)
+    except (FileNotFoundError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{folder} holds no results of fedjax_mos: {error}") from error

@@ -1,0 +1,224 @@
+"""Derivatives of a whole training run by its numbers.
+
+    F(h) = mean over seeds of objective(x_T(h)),   x_{t+1} = round(x_t, h)
+
+Reverse mode costs a few runs however many numbers there are, and memory for O(sqrt(T))
+states (`checkpointed_rollout`). Forward mode carries one tangent per number along and
+keeps nothing.
+
+What is chosen rather than computed has derivative zero: who is sampled, which entries
+rank among the largest (`fraction`), whether a rule fires (`kappa`). A compressor's own
+derivative is that of the entries it lets through, or with `straight_through` the
+identity.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.flatten_util import ravel_pytree
+
+from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.hypergradients.checkpointed_rollout import (
+    borders,
+    checkpointed_rollout,
+)
+from fedjax_mos.lab.hypergradients.wrt import Wrt, with_named
+from fedjax_mos.types import (
+    FederatedData,
+    Key,
+    Params,
+    PyTree,
+    RoundState,
+)
+
+Mode = Literal["auto", "forward", "reverse"]
+FEW = 4  # up to so many numbers forward mode is the cheaper one
+REVERSE = 8  # plain runs that a gradient in reverse costs
+LIMIT = 100.0  # of `growth`: docs/design.md says what was measured
+_NUDGE = 0x4E  # folded into a seed's key
+
+
+class Hypergradient(NamedTuple):
+    """A training run's objective and its derivative by the numbers asked for.
+
+    `growth[i]` is how many times larger a small change of the initial parameters is
+    after `rounds[i]` rounds, for the worst of the seeds. Where rounds contract it stays
+    near one; where they do not it grows exponentially, and the gradient is of no use
+    over that horizon: `unstable` says so in a sentence, and is empty otherwise.
+    """
+
+    value: float
+    gradient: dict[str, PyTree]
+    norm: float
+    rounds: np.ndarray
+    growth: np.ndarray
+    unstable: str
+    mode: str
+
+
+def hypergrad(
+    experiment: Experiment,
+    wrt: Wrt | None = None,
+    objective: str | None = None,
+    *,
+    seeds: int = 1,
+    mode: Mode = "auto",
+) -> Hypergradient:
+    """The derivative of `objective` after the last round by the numbers `wrt`.
+
+    `wrt` names numbers (by default all of the algorithm), or maps names to the values
+    to differentiate at: a number, a `Schedule` with one value per round, or for `scale`
+    a tree with one per parameter tensor. The objective is a loss: by default that of
+    held-out data, or of the training data where there are none. `mode` is forward,
+    reverse, or auto: forward for up to four numbers.
+    """
+    made, named = with_named(experiment, wrt)
+    chosen = objective or default_objective(made)
+    at = differentiator(made, experiment.rounds, chosen, experiment.seed, seeds, mode)
+    return at(named)
+
+
+def default_objective(made: Assembled) -> str:
+    """The loss of held-out data, or of the training data where there are none."""
+    return "valid_loss" if "valid" in made.stores else "train_loss"
+
+
+def differentiator(
+    made: Assembled,
+    rounds: int,
+    objective: str,
+    seed: int = 0,
+    seeds: int = 1,
+    mode: Mode = "auto",
+) -> Callable[[PyTree], Hypergradient]:
+    """A function hyperparameters -> Hypergradient, compiled once.
+
+    Both modes follow, besides them, one random change of the start: `growth`.
+    """
+    _check(made, objective, seeds, mode)
+    keys = jax.vmap(jax.random.key)(seed + jnp.arange(seeds))
+    read = (made.data, made.stores)
+    read, keys = made.sim.backend.place(read, keys, False)
+    arguments = (*read, keys)
+
+    def one(
+        named: PyTree, nudge: jax.Array, data: FederatedData, stores: Any, key: Key
+    ) -> tuple[jax.Array, Params]:
+        state, k_run = made.start(key, named)
+        state, path = checkpointed_rollout(
+            made.sim, data, _nudged(state, nudge, key), k_run, rounds
+        )
+        return made.evaluate(state, stores)[objective], path
+
+    def value(named: PyTree, nudge: jax.Array, *args: Any) -> tuple[jax.Array, Params]:
+        batch = jax.vmap(one, (None, None, None, None, 0))
+        values, paths = batch(named, nudge, *args)
+        return values.mean(), paths
+
+    def forward(named: PyTree, *args: Any) -> tuple:
+        flat, unravel = ravel_pytree(named)
+
+        def push(tangent: jax.Array) -> tuple:
+            outs, tangents = jax.jvp(
+                lambda z: value(unravel(z[:-1]), z[-1], *args), (start,), (tangent,)
+            )
+            return outs[0], tangents[0], _sizes(tangents[1])
+
+        start = jnp.append(flat, 0)
+        values, slopes, growth = jax.vmap(push, out_axes=(None, 0, 0))(
+            jnp.eye(start.size)
+        )
+        return values, unravel(slopes[:-1]), growth[-1]
+
+    def reverse(named: PyTree, *args: Any) -> tuple:
+        zero = jnp.zeros(())
+        (now, _), gradient = jax.value_and_grad(value, has_aux=True)(named, zero, *args)
+        _, moved = jax.jvp(
+            lambda nudge: value(named, nudge, *args)[1], (zero,), (jnp.ones(()),)
+        )
+        return now, gradient, _sizes(moved)
+
+    compiled = {"forward": jax.jit(forward), "reverse": jax.jit(reverse)}
+
+    def at(named: PyTree) -> Hypergradient:
+        # One dtype, strongly typed: a Python float would compile once more.
+        named = jax.tree.map(lambda v: jnp.asarray(v, jnp.result_type(float)), named)
+        count = sum(leaf.size for leaf in jax.tree.leaves(named))
+        chosen = mode if mode != "auto" else "forward" if count <= FEW else "reverse"
+        out = jax.device_get(compiled[chosen](named, *arguments))
+        value, gradient, growth = out
+        return _report(value, gradient, growth, rounds, chosen)
+
+    return at
+
+
+def runs(mode: str, named: PyTree) -> int:
+    """What a gradient costs, in plain runs: about one per tangent and the run itself.
+
+    In reverse every round is computed three times and followed back, and the change of
+    the start goes forward besides.
+    """
+    count = sum(np.size(leaf) for leaf in jax.tree.leaves(named))
+    return 2 + count if mode == "forward" else REVERSE
+
+
+def _nudged(state: RoundState, nudge: jax.Array, key: Key) -> RoundState:
+    """The start moved by `nudge` along a random direction of norm one."""
+    params = state.server.params
+    direction = optax.tree.random_like(jax.random.fold_in(key, _NUDGE), params)
+    distance = nudge / optax.tree.norm(direction)
+    moved = optax.tree.add_scale(params, distance, direction)
+    return state._replace(server=state.server._replace(params=moved))
+
+
+def _sizes(moved: Params) -> jax.Array:
+    """Norms [borders] of changes [seeds, borders, ...], the largest of the seeds."""
+    squares = [
+        jnp.square(leaf).reshape(*leaf.shape[:2], -1).sum(-1)
+        for leaf in jax.tree.leaves(moved)
+    ]
+    return jnp.sqrt(sum(squares, jnp.zeros(()))).max(0)
+
+
+def _report(
+    value: float, gradient: PyTree, growth: np.ndarray, rounds: int, mode: str
+) -> Hypergradient:
+    """What is there, and whether it can be trusted."""
+    norm = float(optax.tree.norm(gradient))
+    at = borders(rounds)
+    tame = growth < LIMIT  # False for NaN too
+    stable = int(at[: np.argmin(tame)][-1:].sum()) if not tame.all() else rounds
+    unstable = ""
+    if stable < rounds:
+        unstable = (
+            f"a small change of the start grows {growth[-1]:.3g}-fold over {rounds} "
+            f"rounds (limit {LIMIT:g}): the gradient is of use over at most {stable} "
+            "rounds; take smaller steps or fewer rounds"
+        )
+    elif not math.isfinite(value) or not math.isfinite(norm):
+        unstable = f"the objective is {value:g}, its gradient has the norm {norm:g}"
+    return Hypergradient(float(value), gradient, norm, at, growth, unstable, mode)
+
+
+def _check(made: Assembled, objective: str, seeds: int, mode: str) -> None:
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f"mode must be auto, forward or reverse: got {mode!r}")
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    if not made.sim.backend.traced:
+        raise ValueError("backend debug is not traced and cannot be differentiated")
+    if made.sim.host_update is not None:
+        raise ValueError("a sampler with work on the host cannot be differentiated")
+    metrics = made.metrics()
+    smooth = [name for name in metrics if not name.endswith("accuracy")]
+    if objective not in smooth:
+        raise ValueError(
+            f"objective must be one of {', '.join(smooth)}: got {objective!r}"
+            + (" (an accuracy is piecewise constant)" if objective in metrics else "")
+        )

@@ -1,0 +1,107 @@
+"""What tuning by gradient leaves."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedjax_mos.lab import folders, pictures
+from fedjax_mos.lab.hypergradients.wrt import Named
+from fedjax_mos.lab.sweeps.cube import Cube
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedjax_mos.lab.experiment import Experiment
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """The best point on the way, and the way: one row of `frame` per update.
+
+    `experiment` has the numbers that were found, `hp` holds them by name. In the frame
+    an array stands with its mean, and `cost` counts rounds so far, those of a gradient
+    as often as `hypergrad.runs` says.
+    """
+
+    experiment: "Experiment | None"  # None if it was read and had held objects
+    hp: Named
+    frame: "pd.DataFrame"
+    objective: str
+    updates: int  # that were asked for
+
+    @property
+    def complete(self) -> bool:
+        """Whether all updates were made: no interrupt."""
+        return len(self.frame) >= self.updates
+
+    @property
+    def best(self) -> float:
+        """The lowest objective of the points with a stable horizon."""
+        return float(self._stable().min())
+
+    def table(self) -> "pd.DataFrame":
+        """Start and best point, side by side."""
+        best = self._stable().idxmin()
+        rows = self.frame.loc[[0, best], [self.objective, *self.hp, "cost"]]
+        return rows.set_axis(["start", "best"], axis=0)
+
+    def trajectory(self, baseline: Cube | None = None) -> "Figure":
+        """The best objective so far by cost, and the numbers on their way.
+
+        `baseline` is a sweep to compare with.
+        """
+        figure = pictures.new_figure(10, 4)
+        left, right = figure.subplots(1, 2)
+        way, objective = self.frame, self.objective
+        left.plot(way["cost"], way[objective], "o", alpha=0.4, label="points tried")
+        left.plot(way["cost"], self._stable().cummin().ffill(), label="by gradient")
+        if baseline is not None:
+            found = baseline.cells(objective).sort_index()["mean"]  # as they were drawn
+            one = baseline.frame["round"].max() * baseline.frame["seed"].nunique()
+            spent = one * np.arange(1, len(found) + 1)
+            left.plot(spent, found.cummin().ffill(), label="random sweep")
+        left.set(xlabel="cost in rounds", ylabel=objective, yscale="log")
+        for name in self.hp:
+            right.plot(way["update"], way[name], label=name)
+        right.set(xlabel="update", ylabel="value", yscale="log")
+        for axis in (left, right):
+            axis.grid(alpha=0.3)
+            axis.legend()
+        return figure
+
+    def write(self, folder: Path | str, baseline: Cube | None = None) -> None:
+        """config.json (with the numbers found), trajectory.csv and trajectory.png."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.frame.to_csv(folder / "trajectory.csv", index=False)
+        if self.experiment is not None:
+            stored = folders.config(
+                self.experiment,
+                "tuning",
+                hp=folders.as_json(self.hp),
+                objective=self.objective,
+                updates=self.updates,
+            )
+            folders.write_json(folder / folders.CONFIG, stored)
+        self.trajectory(baseline).savefig(folder / "trajectory.png", dpi=120)
+
+    @classmethod
+    def read(cls, folder: Path | str) -> "Tuned":
+        """What `write` wrote."""
+        import pandas as pd
+
+        stored = folders.read_json(Path(folder) / folders.CONFIG)
+        frame = pd.read_csv(Path(folder) / "trajectory.csv", keep_default_na=False)
+        return cls(
+            folders.experiment_of(stored),
+            folders.from_json(stored["hp"]),
+            frame,
+            stored["objective"],
+            stored["updates"],
+        )
+
+    def _stable(self) -> "pd.Series":
+        return self.frame[self.objective].where(self.frame["unstable"] == "")

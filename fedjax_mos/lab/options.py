@@ -1,0 +1,187 @@
+"""One uniform way to set any option of any component: `name=value`."""
+
+import ast
+import difflib
+import typing
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import optax
+
+from fedjax_mos.components import Spec, spec
+from fedjax_mos.schedule import Schedule
+from fedjax_mos.signatures import REQUIRED, Option, arguments_of
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.parts import Parts
+
+Home = tuple[str, tuple[str, ...]]  # kind, and the path of an option in its Spec
+
+
+def parse(settings: Iterable[str], flag: str = "--set") -> dict[str, str]:
+    """`["lr=0.1", "partition.alpha=0.3"]` as a dictionary, values still text."""
+    out = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name or not value:
+            raise ValueError(f"{flag} takes name=value: got {setting!r}")
+        out[name] = value
+    return out
+
+
+def place(options: Mapping[str, Any], parts: "Parts") -> "Parts":
+    """`parts` with `options` put into the components that have them."""
+    placed = dict(parts)
+    # An optimizer before its own options.
+    for name, value in sorted(options.items(), key=lambda item: item[0].count(".")):
+        kind, path = home(name, placed)
+        part = placed[kind]
+        placed[kind] = part._replace(spec=_with(part.spec, path, name, value))
+    return placed
+
+
+def home(name: str, parts: "Parts") -> Home:
+    """(kind, path) that `name` means, or a ValueError that lists what there is.
+
+    An option is called by its bare name where that is unambiguous, else as
+    `kind.option` or `component.option`.
+    """
+    homes = _homes(name, parts)
+    if not homes:
+        known = [f"{kind}.{'.'.join(path)}" for kind, path in all_options(parts)]
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        why = _OPTIMIZERS.get(name.rpartition(".")[2], "")
+        raise ValueError(f"no option {name!r}{hint}{why}; there are {', '.join(known)}")
+    if len(homes) > 1:
+        choices = " or ".join(f"{kind}.{'.'.join(path)}" for kind, path in homes)
+        raise ValueError(f"option {name!r} is ambiguous: say {choices}")
+    return homes[0]
+
+
+_OPTIMIZERS = dict.fromkeys(
+    ("client_optimizer", "client_state"),
+    ": this method's paper writes its own local step",
+) | {"server_optimizer": ": this method's paper writes its own server step"}
+
+
+def accepts(name: str, parts: "Parts") -> bool:
+    """Whether some component has the option `name`."""
+    return bool(_homes(name, parts))
+
+
+def all_options(parts: "Parts") -> list[Home]:
+    """Every option of every component."""
+    return [(kind, path) for kind, part in parts.items() for path in _paths(part.spec)]
+
+
+def value_at(made: Spec, path: tuple[str, ...]) -> Any:
+    """What an option of a component is."""
+    first, *rest = path
+    value = made.options[first]
+    return value_at(value, tuple(rest)) if rest else value
+
+
+def option_at(made: Spec, path: tuple[str, ...]) -> Option:
+    """How an option of a component is declared."""
+    first, *rest = path
+    if rest:
+        return option_at(made.static[first], tuple(rest))
+    return arguments_of(made.factory).get(first, Option(first, Any, REQUIRED))
+
+
+def convert(name: str, value: Any, option: Option) -> Any:
+    """`value` as the option wants it; text is read, anything else is left alone."""
+    if isinstance(value, list) and not option.numeric:
+        return tuple(value)
+    if not isinstance(value, str):
+        return value
+    for choice in option.choices:
+        if value == str(choice):
+            return choice
+    for member in option.members:
+        read = _read(value, member, option)
+        if read is not _UNREADABLE:
+            return read
+    raise ValueError(f"option {name} must be {option.allowed()}: got {value!r}")
+
+
+_UNREADABLE = object()
+_WORDS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _read(text: str, member: Any, option: Option) -> Any:
+    """Text as one kind of value, or `_UNREADABLE`."""
+    if member in (REQUIRED, Any):  # by the default, or whatever the text looks like
+        kind = type(option.default)
+        member = kind if kind in (bool, int, float, tuple) else None
+        guesses = (member,) if member else (int, float, str)
+        found = (_read(text, guess, option) for guess in guesses)
+        return next((v for v in found if v is not _UNREADABLE), _UNREADABLE)
+    origin = typing.get_origin(member) or member
+    try:
+        if member is type(None):
+            return None if text.lower() == "none" else _UNREADABLE
+        if member is bool:
+            return _WORDS[text.lower()]
+        if member is float and "," in text:
+            return Schedule([float(value) for value in text.split(",")])
+        if member in (int, float, str):
+            return member(text)
+        if isinstance(origin, type) and issubclass(origin, tuple):
+            if origin is optax.GradientTransformation:
+                return optimizer(text)
+            (inner, *_) = typing.get_args(member) or (float,)
+            return tuple(inner(item) for item in text.split(","))
+    except (KeyError, ValueError):
+        return _UNREADABLE
+    return _UNREADABLE
+
+
+def optimizer(text: str) -> Spec:
+    """An optax transform by its call: `adam(learning_rate=0.01)`.
+
+    >>> optimizer("adam(learning_rate=0.01, b1=0.8)").hp
+    {'learning_rate': 0.01, 'b1': 0.8}
+    """
+    problem = f"must be a call of optax such as adam(learning_rate=0.1): got {text!r}"
+    try:
+        call = ast.parse(text, mode="eval").body
+        assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        assert not call.args and not call.func.id.startswith("_")
+        factory = getattr(optax, call.func.id)
+        given = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (AssertionError, AttributeError, SyntaxError, ValueError):
+        raise ValueError(f"an optimizer {problem}") from None
+    return spec(factory, **given)
+
+
+def _paths(made: Spec) -> list[tuple[str, ...]]:
+    """The options of a Spec, those of nested ones too."""
+    found: list[tuple[str, ...]] = []
+    for name, value in made.options.items():
+        found.append((name,))
+        if isinstance(value, Spec):
+            found += [(name, *path) for path in _paths(value)]
+    return found
+
+
+def _homes(name: str, parts: "Parts") -> list[Home]:
+    return [
+        (kind, path)
+        for kind, path in all_options(parts)
+        if name in (dotted := ".".join(path), f"{kind}.{dotted}")
+        or name == f"{parts[kind].name}.{dotted}"
+    ]
+
+
+def _with(made: Spec, path: tuple[str, ...], name: str, value: Any) -> Spec:
+    first, *rest = path
+    if rest:
+        changed = _with(made.static[first], tuple(rest), name, value)
+    else:
+        changed = convert(name, value, option_at(made, path))
+    try:
+        return made.replace(**{first: changed})
+    except ValueError as error:
+        raise ValueError(f"option {error}") from None

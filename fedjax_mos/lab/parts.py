@@ -1,0 +1,111 @@
+"""The components of an experiment: names and objects, resolved once."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fedjax_mos.client.tools import local_work
+from fedjax_mos.components import Spec, constant, name_of, spec
+from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.engine.hyperparameters import decaying
+from fedjax_mos.lab import catalog, options
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
+
+# Components whose floats are leaves of the state; those of others shape data and model.
+TRACED = (
+    "algorithm",
+    "sampler",
+    "uplink",
+    "downlink",
+    "broadcast",
+    "local",
+    "schedule",
+)
+_TABLES: dict[str, Mapping[str, catalog.Entry]] = {
+    "algorithm": catalog.ALGORITHMS,
+    "sampler": catalog.SAMPLERS,
+    "uplink": catalog.CHANNELS,
+    "downlink": catalog.CHANNELS,
+    "broadcast": catalog.CHANNELS,
+    "partition": catalog.PARTITIONS,
+    "model": catalog.MODELS,
+}
+
+
+class Part(NamedTuple):
+    """One component of an experiment."""
+
+    name: str  # the catalog's, or the object's own
+    spec: Spec
+    own: bool = False  # given as an object, not by name
+
+
+Parts = dict[str, Part]
+
+
+def parts_of(experiment: "Experiment") -> Parts:
+    """Kind -> component, with the experiment's options put in."""
+    return options.place(experiment.options, default_parts(experiment))
+
+
+def default_parts(experiment: "Experiment") -> Parts:
+    """Kind -> component, as it is without the experiment's options."""
+    one, usual = experiment, experiment.dataset_defaults
+    entry = catalog.Entry(lambda: None)
+    if isinstance(one.algorithm, str):
+        catalog.check_name("algorithm", catalog.ALGORITHMS, one.algorithm)
+        entry = catalog.ALGORITHMS[one.algorithm]
+    chosen = {
+        "algorithm": one.algorithm,
+        "sampler": entry.sampler or one.sampler,
+        "uplink": one.uplink or entry.uplink,
+        "downlink": one.downlink or entry.downlink,
+        "broadcast": one.broadcast or "identity",
+        "partition": usual.partition if one.partition is None else one.partition,
+        "model": usual.model if one.model is None else one.model,
+    }
+    found = {kind: part_of(kind, value, one.name) for kind, value in chosen.items()}
+    found["dataset"] = _dataset(one.dataset)
+    found["local"] = Part("local", spec(local_work))
+    found["schedule"] = Part("schedule", spec(decaying))
+    return found
+
+
+def part_of(kind: str, value: Any, dataset: str) -> Part:
+    """A component by name (with its options on `dataset`), as a Spec or an object."""
+    if isinstance(value, str):
+        catalog.check_name(kind, _TABLES[kind], value)
+        return Part(value, _TABLES[kind][value].spec(dataset))
+    if isinstance(value, Spec):
+        return Part(value.name, value, own=True)
+    if _is_factory(kind, value):
+        return Part(name_of(value), spec(value), own=True)
+    return Part(type(value).__name__, constant(value), own=True)
+
+
+def _is_factory(kind: str, value: Any) -> bool:
+    """Whether an object is a function that makes the component.
+
+    A model's class is one, a model that can be called is not.
+    """
+    if kind == "algorithm" and not callable(value):
+        raise ValueError(
+            "algorithm must be a name, a factory or fm.spec of one: got "
+            f"{type(value).__name__}"
+        )
+    return inspect.isfunction(value) or inspect.ismethod(value) or _partial(value)
+
+
+def _partial(value: Any) -> bool:
+    return isinstance(getattr(value, "func", None), Callable)  # type: ignore[arg-type]
+
+
+def _dataset(value: Any) -> Part:
+    if not isinstance(value, str):
+        return Part(type(value).__name__, constant(value), own=True)
+    source = SOURCES.get(value)
+    if source is None or source.generate is None:
+        return Part(value, constant(value))
+    return Part(value, spec(source.generate))

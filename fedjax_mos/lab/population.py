@@ -1,0 +1,139 @@
+"""The data of an experiment: a data set divided among clients."""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fedjax_mos.components import Spec
+from fedjax_mos.data.partitions import Partition, natural
+from fedjax_mos.data.sources.dataset import Dataset, normalise
+from fedjax_mos.data.sources.named import SOURCES, load
+from fedjax_mos.data.store import federate
+from fedjax_mos.lab import catalog
+from fedjax_mos.types import FederatedData, PyTree
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
+
+DEFAULT_CLIENTS = 100
+
+
+class Population(NamedTuple):
+    """The clients' training data, the stores to evaluate on, and what a model needs."""
+
+    train: FederatedData
+    stores: dict[str, FederatedData]
+    outputs: int  # classes, or numbers in a label
+    normalise: Callable[[PyTree], PyTree]
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return self.train.size.shape[0]
+
+
+def population_of(experiment: "Experiment") -> Population:
+    """The experiment's data; those of named components are kept for the next one."""
+    dataset, part = experiment.dataset, experiment.parts["partition"]
+    if isinstance(dataset, FederatedData):
+        return _federated({"train": dataset}, experiment)
+    if isinstance(dataset, Mapping):
+        return _federated(dataset, experiment)
+    given = (experiment.clients, experiment.data_seed)
+    if isinstance(dataset, Dataset):
+        return _divided(dataset, experiment.name, part.spec, *given)
+    made = experiment.parts["dataset"].spec
+    if part.own:
+        found = _load(dataset, experiment.data_dir, made.options, experiment.clients)
+        return _divided(found, dataset, part.spec, *given)
+    return _named(
+        dataset,
+        experiment.data_dir,
+        part.name,
+        *given,
+        tuple(sorted(made.options.items())),
+        tuple(sorted(part.spec.options.items())),
+    )
+
+
+@lru_cache(maxsize=2)  # members of a comparison share one population
+def _named(
+    name: str,
+    data_dir: Path | None,
+    partition: str,
+    clients: int | None,
+    seed: int,
+    dataset_options: tuple,
+    partition_options: tuple,
+) -> Population:
+    dataset = _load(name, data_dir, dict(dataset_options), clients)
+    made = catalog.PARTITIONS[partition].spec().replace(**dict(partition_options))
+    return _divided(dataset, name, made, clients, seed)
+
+
+def _load(
+    name: str, data_dir: Path | None, options: dict, clients: int | None
+) -> Dataset:
+    source = SOURCES.get(name)
+    if source is not None and source.own_clients and clients is not None:
+        options = options | {"clients": clients}
+    return load(name, data_dir, **options)
+
+
+def _divided(
+    dataset: Dataset, name: str, partition: Spec, clients: int | None, seed: int
+) -> Population:
+    train = federate(
+        *dataset.train, _partition(dataset, name, partition, clients, seed)
+    )
+    stores = {"train": train, "test": federate(*dataset.test)}
+    if dataset.valid is not None:
+        stores["valid"] = federate(*dataset.valid)
+    outputs = dataset.classes or _numbers(dataset.train.y)
+    return Population(train, stores, outputs, normalise(dataset))
+
+
+def _partition(
+    dataset: Dataset, name: str, made: Spec, clients: int | None, seed: int
+) -> Partition:
+    if made.factory is natural:
+        if dataset.groups is None:
+            raise ValueError(
+                f"partition natural needs an id per example, which {name} does not have"
+            )
+        parts = natural(dataset.groups)
+    else:
+        count = DEFAULT_CLIENTS if clients is None else clients
+        parts = made.build(dataset.train.y, count, seed, **made.hp)
+    if clients not in (None, len(parts.size)):
+        raise ValueError(
+            f"clients must be {len(parts.size)}, the number that the partition has: "
+            f"got {clients}"
+        )
+    return parts
+
+
+def _federated(
+    stores: Mapping[str, FederatedData], experiment: "Experiment"
+) -> Population:
+    if "train" not in stores:
+        raise ValueError(f"dataset must have a part train: got {', '.join(stores)}")
+    train = stores["train"]
+    if experiment.partition is not None:
+        raise ValueError("partition must not be given with data that are divided")
+    if experiment.clients not in (None, train.size.shape[0]):
+        raise ValueError(
+            f"clients must be {train.size.shape[0]}, the number that the data have: "
+            f"got {experiment.clients}"
+        )
+    y = np.asarray(train.y)
+    outputs = int(y.max()) + 1 if y.dtype.kind in "ui" else _numbers(y)
+    return Population(train, dict(stores), outputs, lambda x: x)
+
+
+def _numbers(y: np.ndarray) -> int:
+    return math.prod(np.shape(y)[1:])

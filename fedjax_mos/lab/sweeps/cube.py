@@ -1,0 +1,159 @@
+"""The result of a sweep: one labelled cube, hyperparameters x seed x round."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedjax_mos.lab import folders, pictures, tables
+from fedjax_mos.lab.sweeps.ledger import PLAN, assemble, read_parts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedjax_mos.lab.experiment import Experiment
+
+
+@dataclasses.dataclass(frozen=True)
+class Cube:
+    """A tidy frame: one row per configuration, seed and round.
+
+    `configuration` numbers the cells, the columns `axes` say what they are, `diverged`
+    marks every row of a run with a loss that was not finite; `seconds` are those of all
+    runs in the same piece. Where no metric is said it is the validation accuracy, or
+    the test accuracy of data without validation examples. A cell's numbers are those
+    after the last round; one with a diverged run has none.
+    """
+
+    frame: "pd.DataFrame"
+    axes: tuple[str, ...]
+    complete: bool
+    experiment: "Experiment | None" = None  # the one that all lanes vary
+
+    @classmethod
+    def read(cls, folder: Path | str) -> "Cube":
+        """What a sweep has written to `folder` so far, or what `write` wrote."""
+        import pandas as pd
+
+        folder = Path(folder)
+        if not (folder / PLAN).exists():
+            stored = folders.read_json(folder / folders.CONFIG)
+            frame, axes = pd.read_parquet(folder / "cube.parquet"), stored["axes"]
+            one = folders.experiment_of(stored)
+            return cls(frame, tuple(axes), stored["complete"], one)
+        plan, parts = folders.read_json(folder / PLAN), read_parts(folder)
+        if not parts:
+            raise ValueError(f"{folder} holds no finished piece yet")
+        complete = len(parts) == len(plan["pieces"])
+        frame, axes = assemble(plan["lanes"], parts), tuple(plan["axes"])
+        return cls(frame, axes, complete, folders.experiment_of(plan))
+
+    def cells(self, metric: str | None = None) -> "pd.DataFrame":
+        """One row per configuration, best first: mean and std over seeds."""
+        name = self._metric(metric)
+        last = self.frame.groupby(["configuration", "seed"]).tail(1)
+        groups = last.groupby("configuration")
+        cells = groups.first()[list(self.axes)]
+        cells["mean"], cells["std"] = groups[name].mean(), groups[name].std(ddof=0)
+        cells["seeds"], cells["diverged"] = groups.size(), groups["diverged"].sum()
+        cells.loc[cells["diverged"] > 0, ["mean", "std"]] = np.nan
+        return cells.sort_values("mean", ascending=name.endswith("loss"), kind="stable")
+
+    def best(self, metric: str | None = None) -> dict[str, Any]:
+        """The first of `cells` whose runs all stayed finite."""
+        cells = self.cells(metric).dropna(subset="mean")
+        if cells.empty:
+            raise ValueError("every configuration has a run that diverged")
+        best = cells.head(1).to_dict("records")[0]
+        return {str(name): value for name, value in best.items()}
+
+    def rounds_to_target(
+        self, target: float, metric: str = "test_accuracy"
+    ) -> "pd.DataFrame":
+        """One row per configuration: mean and std over the `reached` seeds."""
+        runs = self.frame.groupby(["configuration", "seed"])
+        rounds = runs[["round", self._metric(metric)]].apply(
+            tables.rounds_to_target, target, metric
+        )
+        groups = rounds.groupby("configuration")
+        out = self.frame.groupby("configuration").first()[list(self.axes)]
+        out["rounds_to_target"] = groups.mean()
+        out["rounds_std"] = groups.std(ddof=0)
+        out["reached"], out["seeds"] = groups.count(), groups.size()
+        return out
+
+    def table(
+        self, target: float | None = None, metric: str | None = None
+    ) -> "pd.DataFrame":
+        """`cells` with the rounds until the main metric reaches `target`."""
+        main = tables.main_metric(self.frame)
+        reached = self.rounds_to_target(self._target(target), main)
+        return self.cells(metric).join(reached[["rounds_to_target", "reached"]])
+
+    def write(
+        self,
+        folder: Path | str,
+        target: float | None = None,
+        metric: str | None = None,
+    ) -> None:
+        """config.json, cube.parquet, cells.csv, curves.png, of two axes heat_map.png.
+
+        There are no pictures where every configuration diverged.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.experiment is not None:
+            about = {"axes": list(self.axes), "complete": self.complete}
+            stored = folders.config(self.experiment, "sweep", **about)
+            folders.write_json(folder / folders.CONFIG, stored)
+        self.frame.to_parquet(folder / "cube.parquet", index=False)
+        self.table(target, metric).to_csv(folder / "cells.csv")
+        if self.cells(metric)["mean"].isna().all():
+            return
+        self.curves(metric=metric).savefig(folder / "curves.png", dpi=120)
+        if len(self.axes) > 1:
+            self.heat_map(metric=metric).savefig(folder / "heat_map.png", dpi=120)
+
+    def heat_map(
+        self, x: str | None = None, y: str | None = None, metric: str | None = None
+    ) -> "Figure":
+        """Mean over seeds by two axes, the best over any other; blank: diverged."""
+        if len(self.axes) < 2:
+            raise ValueError(f"a heat map needs two axes: got {', '.join(self.axes)}")
+        x, y = self._axis(x or self.axes[0]), self._axis(y or self.axes[1])
+        cells = self.cells(metric).groupby([y, x], dropna=False)["mean"].first()
+        table = cells.unstack(x).sort_index(axis=0).sort_index(axis=1)
+        return pictures.heat_map(table, self._metric(metric))
+
+    def curves(self, top: int = 5, metric: str | None = None) -> "Figure":
+        """Loss and accuracy by round of the best cells; bands span the seeds."""
+        cells = self.cells(metric).dropna(subset="mean").head(top)
+        frames = {
+            ", ".join(
+                f"{n}={pictures.as_label(cell[n])}" for n in self.axes
+            ): self.frame[self.frame["configuration"] == number]
+            for number, cell in cells.iterrows()
+        }
+        return pictures.curves(frames)
+
+    def _metric(self, name: str | None) -> str:
+        if name is None:
+            usual = "valid_accuracy"
+            return usual if usual in self.frame else tables.main_metric(self.frame)
+        if name not in self.frame or name in self.axes:
+            names = map(str, self.frame)
+            known = [c for c in names if c.endswith(("_loss", "_accuracy"))]
+            raise ValueError(f"metric must be one of {', '.join(known)}: got {name!r}")
+        return name
+
+    def _target(self, target: float | None) -> float:
+        if target is not None:
+            return tables.check_target(target, tables.main_metric(self.frame))
+        return self.experiment.dataset_defaults.target if self.experiment else 0.8
+
+    def _axis(self, name: str) -> str:
+        if name not in self.axes:
+            raise ValueError(f"axis must be one of {', '.join(self.axes)}: got {name}")
+        return name

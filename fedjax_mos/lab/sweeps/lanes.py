@@ -1,0 +1,153 @@
+"""From configurations to pieces: runs that share one program, so many at a time."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from fedjax_mos.backends.auto import equal
+from fedjax_mos.components import Spec
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.parts import TRACED
+from fedjax_mos.lab.sweeps.grid import Configuration
+from fedjax_mos.lab.sweeps.members import FIELDS, member, value_of
+from fedjax_mos.types import Hp, PyTree, RoundState, Simulation
+
+
+class Lane(NamedTuple):
+    """One run: its place in the cube, and the experiment that would do it alone."""
+
+    label: dict[str, Any]
+    experiment: Experiment
+
+
+class Piece(NamedTuple):
+    """Lanes that run at once; all pieces of a group share one program of this width."""
+
+    group: int
+    lanes: list[int]  # positions in the list of all lanes
+    width: int
+
+
+def lanes(
+    experiment: Experiment,
+    configurations: Sequence[Configuration],
+    seeds: int,
+    independent: bool,
+) -> list[Lane]:
+    """Every configuration with every seed, checked.
+
+    Configurations share their seeds, unless they are to be `independent`.
+    """
+    if seeds < 1:
+        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    members = [member(experiment, c) for c in configurations]
+    axes = dict.fromkeys(name for c in configurations for name in c)
+    out, seen = [], set()
+    for i, one in enumerate(members):
+        label = {name: value_of(one, name) for name in axes}
+        if repr(label) in seen:
+            raise ValueError(f"the configuration {label} is given twice")
+        seen.add(repr(label))
+        first = experiment.seed + independent * i * seeds
+        for seed in range(first, first + seeds):
+            where = {"configuration": i} | label | {"seed": seed}
+            out.append(Lane(where, dataclasses.replace(one, seed=seed)))
+    return out
+
+
+def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
+    """The lanes in groups of one program each, cut into pieces of equal width."""
+    if width is not None and width < 1:
+        raise ValueError(f"width must be at least 1: got {width}")
+    groups: dict[Any, list[int]] = {}
+    for i, lane in enumerate(lanes):
+        groups.setdefault(_program(lane.experiment), []).append(i)
+    out = []
+    for number, group in enumerate(groups.values()):
+        most = fitting(lanes[group[0]].experiment)  # also what only `build` can check
+        even = equal(len(group), width) if width else spread_out(len(group), most)
+        out += [
+            Piece(number, group[start : start + even], even)
+            for start in range(0, len(group), even)
+        ]
+    return out
+
+
+def spread_out(count: int, most: int) -> int:
+    """The width of equal pieces of about `most`, such that the devices divide it."""
+    even = equal(count, most)
+    return even + -even % jax.device_count()
+
+
+def budget() -> int:
+    """Bytes that the lanes of a piece may take, by the estimate of `fits`.
+
+    On CPU wide lanes gain nothing and take longer to compile (benchmarks/NOTES.md):
+    4 MiB per device, about a core's cache. On an accelerator 1 GiB.
+    """
+    return 2**22 * jax.device_count() if jax.default_backend() == "cpu" else 2**30
+
+
+def fitting(experiment: Experiment) -> int:
+    """How many lanes of an experiment fit the budget."""
+    made = experiment.build(lanes=jax.device_count())
+    state, _ = jax.eval_shape(made.start, jax.random.key(0))
+    return fits(state, experiment.cohort)
+
+
+def fits(state: RoundState, cohort: int) -> int:
+    """How many lanes fit the budget, by the sizes of state and parameters.
+
+    A lane holds its state twice (before and after a round) and about four trees of
+    parameters per client at work. Activations are not counted.
+    """
+    work = 4 * cohort * _bytes(state.server.params)
+    return max(1, budget() // (2 * _bytes(state) + work))
+
+
+def hp_of(experiment: Experiment, sim: Simulation) -> Hp:
+    """The experiment's value of every leaf of `sim.hp`."""
+
+    def own(value: PyTree, default: PyTree) -> PyTree:
+        """One number for a tree of them (a factor per tensor) is each one's."""
+        if jax.tree.structure(value) == jax.tree.structure(default):
+            return value
+        return jax.tree.map(lambda _: value, default)
+
+    return {
+        kind: {
+            name: own(experiment.parts[kind].spec.hp[name], default)
+            for name, default in leaves.items()
+        }
+        for kind, leaves in sim.hp.items()
+    }
+
+
+def _program(experiment: Experiment) -> Any:
+    """All that the program depends on: everything but the seed and the leaves."""
+    parts = experiment.parts.items()
+    made = tuple((k, _structure(part.spec, k in TRACED)) for k, part in parts)
+    fields = [getattr(experiment, n) for n in FIELDS if n not in experiment.parts]
+    return (made, tuple(map(_token, fields)), _token(experiment.metrics))
+
+
+def _structure(made: Spec, traced: bool) -> Any:
+    """A component without its leaves (with them, where they shape data or model)."""
+    fixed = {n: _token(v) for n, v in made.static.items()}
+    shapes = jax.tree.map(jax.numpy.shape, made.hp) if traced else made.hp
+    return (_token(made.factory), repr(fixed), repr(shapes))
+
+
+def _token(value: Any) -> Any:
+    """What tells a static value from another: an object is itself."""
+    if isinstance(value, Spec):
+        return repr(_structure(value, traced=True))
+    plain = isinstance(value, bool | int | float | str | tuple | list | None)
+    return repr(value) if plain else id(value)
+
+
+def _bytes(tree: PyTree) -> int:
+    leaves = jax.tree.leaves(tree)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)

@@ -1,0 +1,136 @@
+"""Many configurations and seeds of an experiment as one program."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_mos._version import __version__
+from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.folders import config
+from fedjax_mos.lab.sweeps.cube import Cube
+from fedjax_mos.lab.sweeps.grid import Range, configurations
+from fedjax_mos.lab.sweeps.lanes import Lane, Piece, hp_of, lanes, pieces
+from fedjax_mos.lab.sweeps.ledger import Ledger, assemble
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(
+    experiment: Experiment,
+    points: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    seeds: int = 1,
+    random: int | None = None,
+    independent: bool = False,
+    width: int | None = None,
+    out: Path | str | None = None,
+    progress: bool = True,
+    **over: Iterable[Any] | Range,
+) -> Cube:
+    """Run `experiment` with every combination of the values in `over`, and `seeds`.
+
+    A name is any option (`lr`, `uplink.kappa`, `partition.alpha`; with a dot as
+    `**{"uplink.kappa": [...]}`) or field (`algorithm`, `cohort`) of the experiment.
+    Its values are a list, or a `Range` that is drawn from `random` times. `points`
+    lists configurations one by one, and is crossed with the rest.
+
+    Configurations that differ in float numbers and seeds only are lanes of one
+    compiled program; other choices make one program each. Lanes run `width` at a time;
+    by default as many as fit 4 MiB per CPU device, or 1 GiB of an accelerator, by a
+    rough count of their states and of their clients' work (`lanes.fitting`).
+
+    Configurations see the same seeds, so that they differ by their numbers and not by
+    luck, unless they are `independent`. Each lane is the run of the experiment with its
+    numbers and its seed. One that diverges is marked and disturbs no other.
+
+    With `out`, finished pieces are kept in that folder as parquet files, and the same
+    call is resumed where it was interrupted. An interrupt (Ctrl-C) gives up the piece
+    under way and returns what is finished.
+    """
+    from tqdm import tqdm
+
+    if not isinstance(experiment, Experiment):
+        raise ValueError(
+            "experiment must be an fm.Experiment, whose components may be your own: "
+            f"got {type(experiment).__name__}"
+        )
+    tried = configurations(points, over, random, experiment.seed)
+    all_lanes = lanes(experiment, tried, seeds, independent)
+    cut = pieces(all_lanes, width)
+    folder = None if out is None else Path(out)
+    ledger = Ledger(_plan(experiment, all_lanes, cut), folder)
+    todo = [i for i in range(len(cut)) if i not in ledger.parts]
+    built = None
+    shown = {"total": len(cut), "initial": len(cut) - len(todo), "unit": "piece"}
+    bar = tqdm(**shown, disable=not progress)
+    with bar, deferred_interrupt() as interrupted:
+        for i in todo:
+            inside = [all_lanes[lane] for lane in cut[i].lanes]
+            if built is None or built[0] != cut[i].group:
+                built = cut[i].group, inside[0].experiment.build(lanes=cut[i].width)
+            history = _history(built[1], inside, cut[i])
+            if history is not None:
+                ledger.add(i, history)
+                bar.update()
+            if interrupted.is_set():
+                break
+    if not ledger.parts:
+        raise KeyboardInterrupt
+    frame = assemble([lane.label for lane in all_lanes], ledger.parts)
+    return Cube(frame, _axes(all_lanes), len(ledger.parts) == len(cut), experiment)
+
+
+def _history(
+    made: Assembled, inside: Sequence[Lane], piece: Piece
+) -> "pd.DataFrame | None":
+    """A piece's rounds with the lanes' own numbers; None if it was interrupted."""
+    # Every piece of a group has the same shapes: the last lane fills the last piece up.
+    members = [lane.experiment for lane in inside]
+    members += members[-1:] * (piece.width - len(members))
+    every = [hp_of(member, made.sim) for member in members]
+    hp = jax.tree.map(lambda *values: jnp.array(values), *every)
+    keys = jax.vmap(jax.random.key)(jnp.array([member.seed for member in members]))
+    state, key = jax.vmap(made.start)(keys, hp)
+    one = members[0]
+    _, history = made.run(state, key, one.rounds, every=one.eval_every, progress=False)
+    if history["round"].max() < one.rounds:
+        return None
+    history = history[history["lane"] < len(inside)].reset_index(drop=True)
+    history["diverged"] = _diverged(history, one)
+    history["lane"] = np.array(piece.lanes)[history["lane"]]
+    return history
+
+
+def _diverged(history: "pd.DataFrame", experiment: Experiment) -> "pd.Series":
+    """For every row, whether some loss of its lane was not finite when evaluated."""
+    last = history["round"] == experiment.rounds
+    evaluated = last | (history["round"] % experiment.eval_every == 0)
+    losses = [name for name in history if str(name).endswith("loss")]
+    wrong = evaluated & ~np.isfinite(history[losses].to_numpy()).all(axis=1)
+    return wrong.groupby(history["lane"]).transform("any")
+
+
+def _axes(lanes: Sequence[Lane]) -> tuple[str, ...]:
+    return tuple(n for n in lanes[0].label if n not in ("configuration", "seed"))
+
+
+def _plan(
+    experiment: Experiment, lanes: Sequence[Lane], cut: Sequence[Piece]
+) -> dict[str, Any]:
+    """All that the pieces' contents depend on."""
+    return {
+        "kind": "sweep",
+        "version": __version__,
+        "experiment": config(experiment, "sweep")["experiment"],
+        "own": experiment.own,
+        "axes": _axes(lanes),
+        "lanes": [lane.label for lane in lanes],
+        "pieces": [piece._asdict() for piece in cut],
+    }

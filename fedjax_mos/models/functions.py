@@ -1,0 +1,53 @@
+"""A model as plain functions, whatever library it was written with."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+
+from fedjax_mos.models.staged import Staged, apply, forward, init
+from fedjax_mos.types import Forward, Key, Params, PyTree
+
+Init = Callable[[Key, PyTree], Params]  # x: leaves [B, ...], arrays or their shapes
+Apply = Callable[[Params, PyTree, Key | None], jax.Array]  # no key: evaluation mode
+
+
+class Model(NamedTuple):
+    """What the engine needs of a model."""
+
+    init: Init
+    apply: Apply
+    forward: Forward | None = None  # for methods that look inside the model
+
+
+def as_model(model: nn.Module | Model | tuple[Init, Apply]) -> Model:
+    """The functions of a flax.linen module, or of a pair (init, apply).
+
+    >>> from fedjax_mos.models import mlp
+    >>> made = as_model(mlp(3))
+    >>> params = made.init(jax.random.key(0), jax.numpy.zeros((1, 4)))
+    >>> made.apply(params, jax.numpy.zeros((5, 4)), None).shape
+    (5, 3)
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, nn.Module):
+        inside = partial(forward, model) if isinstance(model, Staged) else None
+        return Model(partial(init, model), partial(apply, model), inside)
+    if isinstance(model, tuple) and len(model) == 2 and all(map(callable, model)):
+        return Model(*model)
+    raise ValueError(
+        "model must be a flax.linen module, a Model or a pair (init, apply) of "
+        f"functions: got {_named(model)}"
+    )
+
+
+def _named(model: object) -> str:
+    if isinstance(model, type):
+        return f"the class {model.__name__}, not an instance of it"
+    bases = type(model).__mro__
+    if any(base.__module__.startswith("flax.nnx") for base in bases):
+        return f"the flax.nnx module {type(model).__name__}, not yet supported"
+    return repr(model)

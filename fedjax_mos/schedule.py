@@ -1,0 +1,68 @@
+"""A hyperparameter with one value per round."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_mos.types import PyTree
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """One value per round: `values[t]` is that of round t. Any other array stays one.
+
+    A run must not be longer than its schedules.
+
+    >>> import optax
+    >>> warm_up = Schedule.of(optax.linear_schedule(0.0, 0.3, 3), rounds=5)
+    >>> [round(float(v), 2) for v in warm_up.values]
+    [0.0, 0.1, 0.2, 0.3, 0.3]
+    """
+
+    values: Any  # [rounds]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, list | tuple):
+            object.__setattr__(self, "values", np.array(self.values, float))
+
+    @classmethod
+    def of(cls, function: Callable[[int], Any], rounds: int) -> "Schedule":
+        """The values of `function(round)`, such as an optax schedule."""
+        return cls(np.array([float(function(t)) for t in range(rounds)]))
+
+    def __len__(self) -> int:
+        return int(np.shape(self.values)[-1])
+
+    def at(self, round: jax.Array) -> jax.Array:
+        """The value of a round."""
+        return jnp.asarray(self.values)[jnp.minimum(round, len(self) - 1)]
+
+
+def is_schedule(value: Any) -> bool:
+    """For `jax.tree.map(..., is_leaf=is_schedule)`."""
+    return isinstance(value, Schedule)
+
+
+def at_round(hp: PyTree, round: jax.Array) -> PyTree:
+    """`hp` with every schedule replaced by its value of this round."""
+    return jax.tree.map(
+        lambda leaf: leaf.at(round) if is_schedule(leaf) else leaf,
+        hp,
+        is_leaf=is_schedule,
+    )
+
+
+def check_length(hp: PyTree, rounds: int) -> None:
+    """Raise a ValueError if a schedule ends before round `rounds`."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(hp, is_leaf=is_schedule):
+        if is_schedule(leaf) and len(leaf) < rounds:
+            name = ".".join(str(getattr(part, "key", part)) for part in path)
+            raise ValueError(
+                f"the schedule {name} must have a value for each of {rounds} rounds: "
+                f"got {len(leaf)}"
+            )

@@ -1,0 +1,39 @@
+"""What travels between server and clients."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+
+from fedjax_mos.types.data import Key, PyTree
+
+# An algorithm chooses the types of its messages, a channel that of its memory.
+Up = Any
+Down = Any
+ChannelState = Any
+
+
+class Wire(NamedTuple):
+    """A value in transit and its exact cost."""
+
+    value: PyTree
+    bits: jax.Array  # uint32 scalar
+    fired: jax.Array | None = None  # whether a message rule applied; None: no rule
+
+
+Codec = Callable[[PyTree, Key], Wire]  # a compressor without memory
+
+
+class Send(Protocol):
+    def __call__(
+        self, state: ChannelState, wire: Wire, key: Key, context: PyTree, /
+    ) -> tuple[Wire, ChannelState]:
+        """Deliver one message. `context` is what the client received this round."""
+        ...
+
+
+class Channel(NamedTuple):
+    """One client's pipe, or the shared one of a broadcast."""
+
+    init: Callable[[PyTree], ChannelState]  # argument: zeros of the message's shape
+    send: Send

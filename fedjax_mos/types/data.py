@@ -1,0 +1,67 @@
+"""Numbers, trees and examples."""
+
+import dataclasses
+import math
+from typing import Annotated, Any, NamedTuple
+
+import jax
+
+PyTree = Any
+Params = PyTree
+Key = jax.Array
+Metrics = dict[str, jax.Array]
+
+
+class Interval(NamedTuple):
+    """Where a hyperparameter may lie; written into its annotation."""
+
+    low: float
+    high: float
+    open_low: bool = False  # the lower end itself is not allowed
+
+
+# A float hyperparameter, possibly traced, and the ranges that factories annotate.
+Scalar = float | jax.Array
+Positive = Annotated[Scalar, Interval(0, math.inf, open_low=True)]
+NonNegative = Annotated[Scalar, Interval(0, math.inf)]
+Unit = Annotated[Scalar, Interval(0, 1)]
+Fraction = Annotated[Scalar, Interval(0, 1, open_low=True)]
+
+
+class Batch(NamedTuple):
+    """Rows of examples; a row whose mask is False is padding and must not count."""
+
+    x: PyTree  # leaves [B, ...]
+    y: jax.Array  # [B, ...]
+    mask: jax.Array  # [B] bool
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FederatedData:
+    """All clients' examples: one flat store and, per client, a slice of positions."""
+
+    x: PyTree  # leaves [examples, ...]
+    y: jax.Array  # [examples, ...]
+    order: jax.Array  # [sum of sizes] positions in the store, client after client
+    offset: jax.Array  # [N] client i owns order[offset_i : offset_i + size_i]
+    size: jax.Array  # [N]
+    # The largest size, known to the compiler: it bounds epochs and full gradients.
+    largest: int = dataclasses.field(metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ClientView:
+    """What one client sees; x, y, order and round are shared, never copied."""
+
+    x: PyTree
+    y: jax.Array
+    order: jax.Array
+    round: jax.Array
+    id: jax.Array  # the client's number, 0 to N - 1
+    offset: jax.Array
+    size: jax.Array
+    share: jax.Array  # p_i = size_i / sum of sizes
+    importance: jax.Array  # N p_i
+    largest: int = dataclasses.field(metadata={"static": True})

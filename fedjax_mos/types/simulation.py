@@ -1,0 +1,128 @@
+"""The state of a simulation, and how its clients are laid out on the machine."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import jax
+
+from fedjax_mos.types.algorithm import Mine, Server
+from fedjax_mos.types.channel import ChannelState, Up, Wire
+from fedjax_mos.types.data import ClientView, FederatedData, Key, Metrics, PyTree
+from fedjax_mos.types.sampler import Cohort, HostUpdate, SamplerState
+
+if TYPE_CHECKING:
+    from fedjax_mos.components import Spec
+
+Hp = dict[str, Any]  # component -> name -> float array, or a tree of them
+
+
+class Row(NamedTuple):
+    """Everything that belongs to one client; channel states are per exchange."""
+
+    mine: Mine
+    up: tuple[ChannelState, ...]
+    down: tuple[ChannelState, ...]
+
+
+class RoundState(NamedTuple):
+    """All that changes between rounds, and every float hyperparameter."""
+
+    round: jax.Array
+    server: Server
+    clients: Row  # leading N axis on every leaf
+    shared: tuple[ChannelState, ...]  # the broadcast channel, per exchange
+    sampler: SamplerState
+    hp: Hp
+
+
+class RoundInfo(NamedTuple):
+    """What one round reports; it does not persist."""
+
+    metrics: Metrics  # means over the live slots of what clients measure
+    bits_up: jax.Array  # [M] uint32; the host adds them up exactly
+    bits_down: jax.Array  # [M] uint32
+    cohort: Cohort  # who took part
+    slots: Metrics  # the same measurements slot by slot, [M]; dead slots hold anything
+
+
+class Shared(NamedTuple):
+    """What all clients of an exchange are given alike."""
+
+    hp: Hp  # the hyperparameters of this round
+    wire: Wire  # the broadcast
+    k_local: Key
+    k_wires: Key
+    travels_up: PyTree = True  # which parts of the message up travel
+
+
+class OneClient(Protocol):
+    def __call__(
+        self, shared: Shared, row: Row, view: ClientView, /
+    ) -> tuple[Up, Row, PyTree]:
+        """One client's whole exchange: message, new row, per-slot information.
+
+        It closes over no array: a backend may move it to another device.
+        """
+        ...
+
+
+Mapped = tuple[tuple[Up, Up], Row, PyTree]  # (weighted mean, live sum), rows, slots
+
+
+class MapClients(Protocol):
+    def __call__(
+        self,
+        one_client: OneClient,
+        shared: Shared,
+        rows: Row,
+        view: ClientView,
+        cohort: Cohort,
+        /,
+    ) -> Mapped:
+        """Run all slots: ((weighted mean, live sum), rows, per-slot information)."""
+        ...
+
+
+class MapLanes(Protocol):
+    def __call__(
+        self,
+        simulate: Callable[[PyTree, PyTree], PyTree],
+        shared: PyTree,
+        lanes: PyTree,
+        /,
+    ) -> PyTree:
+        """`simulate(shared, lane)` for every lane of the leading axis of `lanes`."""
+        ...
+
+
+class Backend(NamedTuple):
+    """How clients, and whole simulations, are laid out on the machine."""
+
+    name: str
+    map: MapClients
+    many: MapLanes
+    # Sum of fn(shared, block) over blocks: (fn, shared, blocks [B, ...]) -> sum.
+    total: Callable[[Callable[[PyTree, PyTree], PyTree], PyTree, PyTree], PyTree]
+    # Put a run's data (only read) and state (donated; with lanes or not) where they
+    # are used: (data, state, lanes) -> (data, state).
+    place: Callable[[PyTree, PyTree, bool], tuple[PyTree, PyTree]]
+    traced: bool  # False: `step` is a Python loop and must not be jitted
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # hashed by identity: a static argument
+class Simulation:
+    """A federated method ready to run: pure `init` and `step`, and its components."""
+
+    init: Callable[..., RoundState]  # (params, data, key, hp=None)
+    step: Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
+    specs: "dict[str, Spec]"  # by kind: algorithm, local, sampler, uplink, ...
+    backend: Backend
+    # A sampler's work on the host, and the simulation of its warm-up rounds.
+    host_update: HostUpdate | None = None
+    warm_up: "Simulation | None" = None
+
+    @property
+    def hp(self) -> Hp:
+        """The default value of every float hyperparameter, by kind and name."""
+        return {kind: dict(spec.hp) for kind, spec in self.specs.items()}
