@@ -100,7 +100,7 @@ class Study:
 
     def train(self, algorithm, partition, rounds, store, every, options):
         jax.clear_caches()  # ninety programs are more than a process can hold
-        problem = fm.Experiment(
+        made = fm.Experiment(
             algorithm=algorithm,
             sampler="ucs",
             dataset="fashion_mnist",
@@ -113,15 +113,15 @@ class Study:
             model="mlp",
             options={"hidden": (64,), "model.dropout": 0.5} | options,
         ).build()
-        state, key = problem.start(jax.random.key(0))
+        state, key = made.start(jax.random.key(0))
         _, history = fm.run(
-            problem.sim,
-            problem.data,
+            made.sim,
+            made.data,
             state,
             key,
             rounds,
-            evaluate=problem.evaluate,
-            stores={store: problem.stores[store]},
+            evaluate=made.evaluate,
+            stores={store: made.stores[store]},
             every=every,
             progress=False,
         )

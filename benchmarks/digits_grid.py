@@ -5,7 +5,7 @@
 Every method gets the same number of configurations (64), seeds and rounds, in the
 default setting with uniform sampling. A configuration's score is its validation
 accuracy averaged over all rounds and seeds: fast learners win, and test data play no
-part. The best ones are the `tuned` numbers of fedjax_mos/catalog. Writes
+part. The best ones are the `tuned` numbers of fedjax_mos/lab/catalog. Writes
 benchmarks/results/digits_grid.csv (every configuration) and digits_grid.md (the best).
 """
 
@@ -41,17 +41,15 @@ GRIDS = {
 
 def scores(algorithm: str, configurations: pd.DataFrame) -> pd.DataFrame:
     """Validation and test accuracy of every configuration, mean over seeds."""
-    problem = fm.Experiment(algorithm=algorithm, sampler="ucs", rounds=ROUNDS).build()
+    made = fm.Experiment(algorithm=algorithm, sampler="ucs", rounds=ROUNDS).build()
     keys = jax.vmap(jax.random.key)(jnp.arange(SEEDS))
 
     def one(hp, key):
-        state, k_run = problem.start(key, {"algorithm": hp})
-        stores = {name: problem.stores[name] for name in ("valid", "test")}
-        options = {"evaluate": problem.evaluate, "stores": stores}
-        _, (_, values) = fm.rollout(
-            problem.sim, problem.data, state, k_run, ROUNDS, **options
-        )
-        return values
+        state, k_run = made.start(key, {"algorithm": hp})
+        stores = {name: made.stores[name] for name in ("valid", "test")}
+        options = {"evaluate": made.evaluate, "stores": stores}
+        _, trace = fm.rollout(made.sim, made.data, state, k_run, ROUNDS, **options)
+        return trace.evaluated
 
     many = jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))
     pieces = []

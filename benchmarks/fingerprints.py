@@ -1,4 +1,4 @@
-"""Hashes of every method's first rounds, to show that a change of the code changed none.
+"""Hashes of every method's first rounds, to show that new code changed none of them.
 
     python benchmarks/fingerprints.py before.json                 # on the old commit
     python benchmarks/fingerprints.py after.json --like before.json

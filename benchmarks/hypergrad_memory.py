@@ -12,25 +12,25 @@ import jax
 import jax.numpy as jnp
 
 import fedjax_mos as fm
-from fedjax_mos.lab.hypergradients.numbers import with_numbers
-from fedjax_mos.lab.hypergradients.checkpointed_rollout import travel
+from fedjax_mos.lab.hypergradients.checkpointed_rollout import checkpointed_rollout
+from fedjax_mos.lab.hypergradients.wrt import with_named
 
 ROUNDS = (20, 200)
 
 
 def megabytes(algorithm: str, rounds: int, segments: bool) -> float:
-    problem, numbers = with_numbers(fm.Experiment(algorithm=algorithm), ("lr",))
+    made, named = with_named(fm.Experiment(algorithm=algorithm), ("lr",))
 
-    def objective(numbers, data, stores, key):
-        state, k_run = problem.start(key, numbers)
+    def objective(named, data, stores, key):
+        state, k_run = made.start(key, named)
         if segments:
-            state, _ = travel(problem.sim, data, state, k_run, rounds)
+            state, _ = checkpointed_rollout(made.sim, data, state, k_run, rounds)
         else:
-            state, _ = fm.rollout(problem.sim, data, state, k_run, rounds, remat=True)
-        return problem.evaluate(state.server.params, stores)["valid_loss"]
+            state, _ = fm.rollout(made.sim, data, state, k_run, rounds, remat=True)
+        return made.evaluate(state, stores)["valid_loss"]
 
-    numbers = jax.tree.map(jnp.asarray, numbers)
-    arguments = (numbers, problem.data, problem.stores, jax.random.key(0))
+    named = jax.tree.map(jnp.asarray, named)
+    arguments = (named, made.data, made.stores, jax.random.key(0))
     compiled = jax.jit(jax.grad(objective)).lower(*arguments).compile()
     return compiled.memory_analysis().temp_size_in_bytes / 2**20
 

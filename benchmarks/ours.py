@@ -7,8 +7,8 @@ import workloads
 from workloads import WORKLOADS, Workload
 
 import fedjax_mos as fm
-from fedjax_mos import models, samplers
-from fedjax_mos.backends.auto import backend_of
+from fedjax_mos import models
+from fedjax_mos.backends.auto import backend_named
 from fedjax_mos.types import FederatedData, Params, Simulation
 
 MODELS = {
@@ -27,7 +27,7 @@ def federated(work: Workload) -> FederatedData:
     """The population in our layout."""
     x, y, ends = workloads.population(work)
     shape = (28, 28, 1) if work.model == "cnn" else (-1,)
-    parts = fm.Partition(np.arange(len(x)), np.diff(ends))
+    parts = fm.partitions.Partition(np.arange(len(x)), np.diff(ends))
     return fm.federate(x.reshape(len(x), *shape), y, parts)
 
 
@@ -50,14 +50,14 @@ def simulation(
     def logits(params: Params, x: jax.Array, key: jax.Array | None) -> jax.Array:
         return models.apply(model, params, x, key)
 
-    local = fm.local_work(
-        fm.cross_entropy(logits), fm.with_replacement(work.steps, work.batch)
-    )
+    plan = fm.plans.with_replacement(work.steps, work.batch)
+    factory = getattr(fm.algorithms, method)
     return fm.simulation(
-        fm.spec(getattr(fm, method), lr=work.lr, **NUMBERS[method]),
-        local,
-        samplers.uniform(work.cohort, weights="share"),
-        backend=backend_of(backend, starting(work.model), work.cohort, lanes),
+        fm.spec(factory, lr=work.lr, **NUMBERS[method]),
+        fm.local_work(fm.losses.mean_loss(logits), plan),
+        fm.spec(fm.samplers.uniform, weights="share"),
+        cohort=work.cohort,
+        backend=backend_named(backend, starting(work.model), work.cohort, lanes),
     )
 
 

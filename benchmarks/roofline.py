@@ -56,7 +56,8 @@ def big_batch(work: Workload) -> list[float]:
     """Seconds of the round's example gradients at one weight vector, all at once."""
     data = federated(work)
     params = starting(work.model)
-    loss = fm.cross_entropy(lambda p, x, key: models.apply(MODELS[work.model], p, x))
+    model = MODELS[work.model]
+    loss = fm.losses.mean_loss(lambda p, x, key: models.apply(model, p, x))
     count = work.cohort * work.steps * work.batch
     rows = np.random.default_rng(0).integers(0, len(data.y), count)
     # In blocks, one after another on every device, so that W2's fit the memory.

@@ -42,26 +42,27 @@ def population(settings: Settings) -> fm.types.FederatedData:
     x = rng.normal(size=(store, settings.features)).astype(np.float32)
     y = rng.integers(0, settings.classes, store)
     sizes = rng.integers(10, 51, settings.clients)
-    return fm.federate(x, y, fm.Partition(rng.integers(0, store, sizes.sum()), sizes))
+    owned = rng.integers(0, store, sizes.sum())
+    return fm.federate(x, y, fm.partitions.Partition(owned, sizes))
 
 
 def main(settings: Settings) -> None:
     data = population(settings)
     shape = (settings.features, settings.classes)
     params = {"w": jnp.zeros(shape), "b": jnp.zeros(settings.classes)}
-    loss = fm.cross_entropy(lambda p, x, key: x @ p["w"] + p["b"])
-    plan = fm.with_replacement(settings.steps, settings.batch_size)
-    sampler = fm.adaptive(settings.cohort)
-    sim = fm.simulation(
-        fm.spec(fm.fedavg, lr=0.1, server_lr=1.0), fm.local_work(loss, plan), sampler
-    )
+    loss = fm.losses.mean_loss(lambda p, x, key: x @ p["w"] + p["b"])
+    plan = fm.plans.with_replacement(settings.steps, settings.batch_size)
+    sampler = fm.samplers.adaptive(fm.types.SamplerTools(settings.cohort, loss))
+    method = fm.spec(fm.algorithms.fedavg, lr=0.1)
+    sim = fm.simulation(method, fm.local_work(loss, plan), sampler)
     start = time.perf_counter()
     state = jax.block_until_ready(sim.init(params, data, jax.random.key(0)))
     setup = time.perf_counter() - start
 
     def choose(data, state, key):
         def one(carry, key):
-            cohort, carry = sampler.sample(carry, key, (), data)
+            view = fm.types.SamplerView(state.round, state.server, data)
+            cohort, carry = sampler.sample(carry, view, key)
             return carry, cohort
 
         keys = jax.random.split(key, settings.rounds)

@@ -19,8 +19,8 @@ from ours import Ready
 from workloads import WORKLOADS
 
 import fedjax_mos as fm
-from fedjax_mos import models, samplers
-from fedjax_mos.backends.auto import backend_of
+from fedjax_mos import models
+from fedjax_mos.backends.auto import backend_named
 from fedjax_mos.lab.sweeps.lanes import fits, spread_out
 
 REPEATS = 5
@@ -33,7 +33,7 @@ def logistic(clients: int, cohort: int = 100) -> tuple[list[float], int]:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (count, FEATURES), np.uint8)
     y = rng.integers(0, 10, count, np.uint8)
-    parts = fm.Partition(np.arange(count), np.full(clients, EXAMPLES))
+    parts = fm.partitions.Partition(np.arange(count), np.full(clients, EXAMPLES))
     data, key = fm.federate(x, y, parts), jax.random.key(0)
     net = models.logistic()
     params = models.init(net, key, jnp.zeros((1, FEATURES)))
@@ -42,10 +42,11 @@ def logistic(clients: int, cohort: int = 100) -> tuple[list[float], int]:
         return models.apply(net, params, x.astype(jnp.float32) / 255, key)
 
     sim = fm.simulation(
-        fm.spec(fm.fedavg, lr=0.1, server_lr=1.0),
-        fm.local_work(fm.cross_entropy(logits), fm.with_replacement(10, 10)),
-        samplers.adaptive(cohort),
-        backend=backend_of("auto", params, cohort),
+        fm.spec(fm.algorithms.fedavg, lr=0.1),
+        fm.local_work(fm.losses.mean_loss(logits), fm.plans.with_replacement(10, 10)),
+        fm.spec(fm.samplers.adaptive),
+        cohort=cohort,
+        backend=backend_named("auto", params, cohort),
     )
     data, state = sim.backend.place(data, sim.init(params, data, key), False)
     block = jax.jit(lambda data, state: fm.rollout(sim, data, state, key, ROUNDS)[0])

@@ -20,8 +20,8 @@ from ours import ready
 from workloads import WORKLOADS
 
 import fedjax_mos as fm
-from fedjax_mos import models, samplers
-from fedjax_mos.backends.auto import backend_of
+from fedjax_mos import models
+from fedjax_mos.backends.auto import backend_named
 
 REPEATS = 5
 
@@ -51,7 +51,7 @@ def images(name: str, model, cohort: int, steps: int, clients: int, tests: int) 
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (100 * clients, 32, 32, 3), np.uint8)
     y = rng.integers(0, 10, len(x))
-    data = fm.federate(x, y, fm.partition.iid(y, clients, seed=0))
+    data = fm.federate(x, y, fm.partitions.iid(y, clients, seed=0))
     stores = {"test": fm.federate(x[:tests], y[:tests])} if tests else {}
     params = models.init(model, jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
 
@@ -59,17 +59,20 @@ def images(name: str, model, cohort: int, steps: int, clients: int, tests: int) 
         return models.apply(model, params, x.astype(jnp.float32) / 255 - 0.5, key)
 
     sim = fm.simulation(
-        fm.spec(fm.fedmos, lr=0.01, storm=0.1, prox=0.001, server_momentum=0.8),
-        fm.local_work(fm.cross_entropy(logits), fm.with_replacement(steps, 10)),
-        samplers.adaptive(cohort),
-        backend=backend_of("auto", params, cohort),
+        fm.spec(fm.algorithms.fedmos),
+        fm.local_work(
+            fm.losses.mean_loss(logits), fm.plans.with_replacement(steps, 10)
+        ),
+        fm.spec(fm.samplers.adaptive),
+        cohort=cohort,
+        backend=backend_named("auto", params, cohort),
     )
     key = jax.random.key(0)
     state = sim.init(params, data, key)
     (data, stores), state = sim.backend.place((data, stores), state, False)
     evaluate = None
     if tests:
-        evaluate = fm.evaluator(fm.classification(logits), backend=sim.backend)
+        evaluate = fm.evaluator(fm.losses.measures(logits), backend=sim.backend)
 
     @jax.jit
     def one(data, stores, state, key):

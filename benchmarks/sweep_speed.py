@@ -11,7 +11,6 @@ machine only; that of CPU seconds suffers less.
 
 import argparse
 import dataclasses
-import importlib
 import json
 import os
 import time
@@ -21,11 +20,11 @@ import jax
 import numpy as np
 
 import fedjax_mos as fm
+from fedjax_mos.engine.run import _compiled as compiled
 from fedjax_mos.machine import use_all_cores
 
 # Programs kept on disk by earlier calls would flatter one side.
 jax.config.update("jax_enable_compilation_cache", False)
-compiled = importlib.import_module("fedjax_mos.run")._compiled
 
 
 def timed(work):
@@ -41,12 +40,12 @@ def timed(work):
 
 def one_by_one(experiment, rates, seeds):
     """All runs with one program, built once."""
-    problem = experiment.build()
+    made = experiment.build()
     for rate in rates:
         for seed in range(seeds):
             hp = {"algorithm": {"lr": float(rate)}}
-            state, key = problem.start(jax.random.key(seed), hp)
-            problem.run(state, key, experiment.rounds, progress=False)
+            state, key = made.start(jax.random.key(seed), hp)
+            made.run(state, key, experiment.rounds, progress=False)
 
 
 def rebuilt(experiment, rates):

@@ -17,7 +17,6 @@ import jax
 import pandas as pd
 
 import fedjax_mos as fm
-from fedjax_mos.lab.hypergradients import versus
 
 ROUNDS, SEEDS, UPDATES, TUNING_SEEDS = 50, 5, 25, 2
 RESULTS = Path(__file__).parent / "results"
@@ -34,7 +33,7 @@ METRICS = ["valid_loss", "valid_accuracy", "test_accuracy"]
 
 def outcome(experiment: fm.Experiment) -> dict[str, float]:
     """Means over the seeds after the last round."""
-    history = experiment.run(SEEDS, progress=False).history
+    history = experiment.run(SEEDS, progress=False).frame
     return history[history["round"] == ROUNDS][METRICS].mean().to_dict()
 
 
@@ -53,11 +52,11 @@ def main() -> None:
 
     tuned, spent = timed(
         lambda: fm.tune(start, updates=UPDATES, seeds=TUNING_SEEDS, progress=False),
-        lambda tuned: int(tuned.trajectory["cost"].iloc[-1]),
+        lambda tuned: int(tuned.frame["cost"].iloc[-1]),
     )
-    numbers = {name: float(value) for name, value in tuned.numbers.items()}
+    numbers = {name: float(value) for name, value in tuned.hp.items()}
     rows["tuned by gradient"] = numbers | outcome(tuned.experiment) | spent
-    print(tuned.trajectory.to_string(), flush=True)
+    print(tuned.frame.to_string(), flush=True)
 
     cube, spent = timed(
         lambda: fm.sweep(start, seeds=SEEDS, progress=False, **GRID),
@@ -70,10 +69,12 @@ def main() -> None:
         rows[f"best of {cells} by {metric}"] = best | outcome(chosen) | spent
 
     random, spent = timed(
-        lambda: versus.rival(start, START, tuned, seeds=TUNING_SEEDS, progress=False),
+        lambda: fm.random_baseline(
+            start, START, tuned, seeds=TUNING_SEEDS, progress=False
+        ),
         lambda random: len(random.frame),
     )
-    versus.picture(tuned, random).savefig(RESULTS / "tuning.png", dpi=100)
+    tuned.trajectory(random).savefig(RESULTS / "tuning.png", dpi=100)
     best = {name: random.best("valid_loss")[name] for name in START}
     chosen = fm.Experiment(rounds=ROUNDS, eval_every=ROUNDS, options=best)
     rows["random sweep of the same cost"] = best | outcome(chosen) | spent

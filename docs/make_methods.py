@@ -15,8 +15,8 @@ import numpy as np
 
 import fedjax_mos as fm
 from fedjax_mos import models
-from fedjax_mos.lab import catalog
 from fedjax_mos.engine.round import rehearsal
+from fedjax_mos.lab import catalog
 
 TARGET = Path(__file__).parent / "methods.md"
 FEATURES, CLASSES, BATCH, LARGEST = 5, 3, 4, 9
@@ -26,27 +26,29 @@ HEAD = """# Methods
 Written by `python docs/make_methods.py` from the code; a test keeps it current. States
 and messages are counted in parameter-sized trees (and single numbers); a message is
 what enters the named channel. K is the number of local steps, "full" a gradient over
-all of a client's data (STEM's is in round 0 only).
+all of a client's data (STEM's is in round 0 only, where one tree goes down and one up).
+"Variant" says which options differ from the factory's defaults; papers stand in
+[references.bib](references.bib), and `fm.citation(experiment)` prints them.
 
-| name | server state | client state | up | down | gradients per round | paper |
-|---|---|---|---|---|---|---|
+| name | server state | client state | up | down | gradients per round | variant | cite |
+|---|---|---|---|---|---|---|---|
 """
 
 
 def setting(steps: int) -> tuple[fm.types.LocalWork, dict, fm.types.FederatedData]:
     """The tools of a client with a marked loss, parameters and one client's data."""
-    model = models.mlp((4,), CLASSES)
+    model = models.mlp(CLASSES, hidden=(4,))
     params = models.init(model, jax.random.key(0), jnp.zeros((1, FEATURES)))
 
     def forward(params, h, start, key):
         if key is not None:  # training, not a teacher
             h = h + jax.lax.erf_inv(jnp.zeros(h.shape[0])).sum()
-        return models.forward(model, params, h, start=start, key=key)
+        return models.forward(model, params, h, start, key)
 
-    loss = fm.cross_entropy(lambda params, x, key: forward(params, x, 0, key)[-1])
-    plan = fm.with_replacement(steps, BATCH)
+    loss = fm.losses.mean_loss(lambda params, x, key: forward(params, x, 0, key)[-1])
+    plan = fm.plans.with_replacement(steps, BATCH)
     data = fm.federate(np.zeros((LARGEST, FEATURES), "float32"), np.zeros(LARGEST, int))
-    return fm.local_work(loss, plan, forward=forward), params, data
+    return fm.local_work(loss, plan, forward), params, data
 
 
 def marks(jaxpr, times: int = 1) -> dict[int, int]:
@@ -71,9 +73,8 @@ def evaluations(name: str) -> str:
     counts = []
     for steps in (3, 5):
         local, params, data = setting(steps)
-        entry = catalog.ALGORITHMS[name]
-        algo = entry.factory(local, **entry.options)
-        args = (*algo.init(params), data, jax.random.key(0))
+        algo, key = catalog.ALGORITHMS[name].spec().build(local), jax.random.key(0)
+        args = (*algo.init(params, key), data, key)
         counts.append(marks(jax.make_jaxpr(rehearsal(algo))(*args).jaxpr))
     slope = (counts[1].get(BATCH, 0) - counts[0].get(BATCH, 0)) // 2
     start = counts[0].get(BATCH, 0) - 3 * slope
@@ -89,9 +90,9 @@ def row(name: str) -> str:
     """One line of the table."""
     entry = catalog.ALGORITHMS[name]
     local, params, data = setting(3)
-    algo = entry.factory(local, **entry.options)
-    server, mine = algo.init(params)
-    messages = jax.eval_shape(rehearsal(algo), server, mine, data, jax.random.key(0))
+    algo, key = entry.spec().build(local), jax.random.key(0)
+    server, mine = algo.init(params, key)
+    messages = jax.eval_shape(rehearsal(algo), server, mine, data, key)
     d = models.count(params)
 
     def trees(*kept) -> str:
@@ -104,8 +105,8 @@ def row(name: str) -> str:
 
     def via(kind: str, message) -> tuple[str, tuple]:
         called = getattr(entry, kind)
-        made = catalog.CHANNELS[called]
-        state = jax.eval_shape(made.factory(**made.options).init, message)
+        made = catalog.CHANNELS[called].spec().build()
+        state = jax.eval_shape(made.init, message)
         return ("" if called == "identity" else f" via {called}"), state
 
     downs, ups = zip(*messages, strict=True)
@@ -118,7 +119,8 @@ def row(name: str) -> str:
         trees(ups) + via_up,
         trees(downs) + via_down,
         evaluations(name),
-        entry.reference,
+        ", ".join(f"{n}={v}" for n, v in entry.options.items()),
+        ", ".join(catalog.citations(entry)),
     )
     return "| " + " | ".join(cells) + " |\n"
 

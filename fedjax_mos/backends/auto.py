@@ -4,7 +4,8 @@ import math
 
 import jax
 
-from fedjax_mos.backends import mapping as backends
+from fedjax_mos.backends.devices import sharded, spread
+from fedjax_mos.backends.mapping import chunked, debug, vmapped
 from fedjax_mos.types import Backend, Params
 
 # Rules of `auto` on CPU, from benchmarks/NOTES.md.
@@ -23,12 +24,12 @@ def backend_named(
     kind, slots = backend_parts(name)
     if kind == "auto":
         kind, slots = choose(params, cohort, lanes, ragged)
-    inner = backends.vmapped() if slots is None else backends.chunked(slots)
+    inner = vmapped() if slots is None else chunked(slots)
     if kind == "sharded":
-        return backends.sharded(inner=inner)
+        return sharded(inner=inner)
     if kind == "spread":
-        return backends.spread(inner=inner)
-    return backends.debug() if kind == "debug" else inner
+        return spread(inner=inner)
+    return debug() if kind == "debug" else inner
 
 
 def choose(

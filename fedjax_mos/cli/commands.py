@@ -21,26 +21,30 @@ from fedjax_mos.lab.sweeps.grid import parse_over
 from fedjax_mos.lab.sweeps.sweep import sweep as run_sweep
 from fedjax_mos.machine import use_all_cores
 
-Flat = tyro.conf.arg(name="")
+# Fields as options of the command; what only Python can give is left out.
+Flat = (tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands)
 
 
-def _many(name: str, metavar: str) -> Any:
-    """An option that may be given several times."""
-    return Annotated[
-        tuple[str, ...],
-        tyro.conf.UseAppendAction,
-        tyro.conf.arg(name=name, metavar=metavar),
-    ]
-
-
-Settings = _many("set", "NAME=VALUE")
-Over = _many("over", "NAME=VALUES")
-Points = _many("point", "NAME=VALUE,...")
+Settings = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(name="set", metavar="NAME=VALUE"),
+]
+Over = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(name="over", metavar="NAME=VALUES"),
+]
+Points = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(name="point", metavar="NAME=VALUE,..."),
+]
 INTERRUPTED = 130
 
 
 def run(
-    experiment: Annotated[Experiment, Flat],
+    experiment: Annotated[Experiment, *Flat],
     settings: Settings = (),
     out: Path | None = None,
     target: float | None = None,
@@ -64,7 +68,7 @@ def run(
 
 
 def compare(
-    setting: Annotated[Setting, Flat],
+    setting: Annotated[Setting, *Flat],
     algorithms: tuple[str, ...] = ("fedmos/acs", "fedmos/ucs", "fedavg/ucs"),
     sampler: str = "ucs",
     seeds: int = 5,
@@ -97,7 +101,7 @@ def compare(
 
 
 def sweep(
-    experiment: Annotated[Experiment, Flat],
+    experiment: Annotated[Experiment, *Flat],
     over: Over = (),
     points: Points = (),
     random: int | None = None,
@@ -152,7 +156,7 @@ def sweep(
 
 
 def tune(
-    experiment: Annotated[Experiment, Flat],
+    experiment: Annotated[Experiment, *Flat],
     wrt: tuple[str, ...] | None = None,
     objective: str | None = None,
     updates: int = 25,

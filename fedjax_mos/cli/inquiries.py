@@ -34,7 +34,7 @@ def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) 
                 print(f"  {'' if number else entry['name']:<20} {line}")
 
 
-def cite(experiment: Annotated[Experiment, Flat], settings: Settings = ()) -> None:
+def cite(experiment: Annotated[Experiment, *Flat], settings: Settings = ()) -> None:
     """Print what to cite for an experiment, as BibTeX.
 
     Args:

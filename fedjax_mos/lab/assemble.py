@@ -132,8 +132,8 @@ def _plan(experiment: "Experiment", people: Population) -> tuple[MakePlan, float
     if experiment.epochs is None:
         steps = experiment.steps or DEFAULT_STEPS
         return with_replacement(steps, experiment.batch_size), 1.0
-    steps = np.ceil(np.asarray(people.train.size) / experiment.batch_size)
-    ragged = float(steps.max() / steps.mean())
+    work = np.ceil(np.asarray(people.train.size) / experiment.batch_size)
+    ragged = float(work.max() / work.mean())
     return epochs(experiment.epochs, experiment.batch_size), ragged
 
 

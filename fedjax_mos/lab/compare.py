@@ -129,8 +129,9 @@ def members_of(
         title = f"{algorithm}/{own or sampler}"
         if title in members:
             raise ValueError(f"the member {title} is given twice")
-        chosen = {"algorithm": algorithm, "sampler": own or sampler}
-        members[title] = Experiment(**shared, **chosen, seed=seed)
+        members[title] = Experiment(
+            **shared, algorithm=algorithm, sampler=own or sampler, seed=seed
+        )
     known = {name: default_parts(member) for name, member in members.items()}
     for option in given:
         if not any(options.accepts(option, parts) for parts in known.values()):

@@ -32,12 +32,12 @@ def digits() -> Dataset:
 
 @cite("li2020fedprox")
 def synthetic(
+    clients: int = 30,
     *,
     alpha: NonNegative = 1.0,
     beta: NonNegative = 1.0,
     iid: bool = False,
     seed: int = 0,
-    clients: int = 30,
 ) -> Dataset:
     """Synthetic(alpha, beta): a different softmax model on every client.
 

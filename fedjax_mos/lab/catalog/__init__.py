@@ -33,6 +33,7 @@ __all__ = [
     "DatasetDefaults",
     "Entry",
     "check_name",
+    "citations",
     "listing",
 ]
 
@@ -67,10 +68,16 @@ def _row(name: str, entry: Entry) -> dict[str, Any]:
         "name": name,
         "description": description(entry.factory),
         "options": {
-            n: v if isinstance(v, int | float | str | tuple | None) else str(v)
+            n: v if isinstance(v, int | float | str | tuple | None) else "..."
             for n, v in entry.spec().options.items()
         },
         "tuned": entry.tuned,
         "channels": {kind: n for kind, n in links.items() if n != "identity"},
-        "cite": list(cited(entry.factory)),
+        "cite": citations(entry),
     }
+
+
+def citations(entry: Entry) -> list[str]:
+    """Keys of what to cite, the channels of a recipe included."""
+    parts = [entry, *(CHANNELS[name] for name in (entry.uplink, entry.downlink))]
+    return list(dict.fromkeys(key for part in parts for key in cited(part.factory)))

@@ -112,7 +112,11 @@ def hp_of(experiment: Experiment, sim: Simulation) -> Hp:
 
     def own(value: PyTree, default: PyTree) -> PyTree:
         """One number for a tree of them (a factor per tensor) is each one's."""
-        if jax.tree.structure(value) == jax.tree.structure(default):
+        shapes: tuple[Any, Any] = (
+            jax.tree.structure(value),
+            jax.tree.structure(default),
+        )
+        if shapes[0] == shapes[1]:
             return value
         return jax.tree.map(lambda _: value, default)
 
