@@ -111,11 +111,11 @@ def spec(factory: Callable[..., Any], /, **options: Any) -> Spec:
 
 def constant(component: Any) -> Spec:
     """A Spec that always builds `component`, which thereby has no options."""
+    return Spec(functools.partial(_given, component), {}, {})
 
-    def built(*tools: Any) -> Any:
-        return component
 
-    return Spec(built, {}, {})
+def _given(component: Any, *tools: Any) -> Any:
+    return component
 
 
 def bound(made: Spec, *tools: Any) -> Spec:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -148,7 +149,9 @@ def _token(value: Any) -> Any:
     """What tells a static value from another: an object is itself."""
     if isinstance(value, Spec):
         return repr(_structure(value, traced=True))
-    plain = isinstance(value, bool | int | float | str | tuple | list | None)
+    if isinstance(value, partial):
+        return (_token(value.func), *map(_token, value.args))
+    plain = type(value) in (bool, int, float, str, tuple, list, type(None))
     return repr(value) if plain else id(value)
 
 
