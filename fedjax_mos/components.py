@@ -22,6 +22,7 @@ import jax
 
 from fedjax_mos.signatures import (
     REQUIRED,
+    Factory,
     Option,
     arguments_of,
     check_number,
@@ -30,7 +31,7 @@ from fedjax_mos.signatures import (
     options_of,
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Factory)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Spec:
     optimiser, say): its leaves are then nested under the option's name.
     """
 
-    factory: Callable[..., Any]
+    factory: Factory
     static: dict[str, Any]
     hp: dict[str, Any]
 
@@ -68,7 +69,7 @@ class Spec:
         return spec(self.factory, **self.options | options)
 
 
-def spec(factory: Callable[..., Any], /, **options: Any) -> Spec:
+def spec(factory: Factory, /, **options: Any) -> Spec:
     """A component whose floats are leaves and whose other options are fixed.
 
     Options that are not given keep the defaults of the factory's signature. Leaves
@@ -126,10 +127,12 @@ def bound(made: Spec, *tools: Any) -> Spec:
 def then(made: Spec, change: Callable[[Any], Any]) -> Spec:
     """A Spec that builds `change` of what `made` builds, with the same options."""
 
-    @functools.wraps(made.factory)
+    @functools.wraps(_inside(made.factory))
     def factory(*tools: Any, **options: Any) -> Any:
         return change(made.factory(*tools, **options))
 
+    signature = inspect.signature(made.factory, eval_str=True)
+    factory.__signature__ = signature  # type: ignore[attr-defined]
     return Spec(factory, made.static, made.hp)
 
 
@@ -160,20 +163,20 @@ def cite(*keys: str) -> Callable[[F], F]:
     return mark
 
 
-def cited(factory: Callable[..., Any]) -> tuple[str, ...]:
+def cited(factory: Factory) -> tuple[str, ...]:
     """Keys of references.bib; of a partial, those of the function inside."""
     return getattr(_inside(factory), "cites", ())
 
 
-def name_of(factory: Callable[..., Any]) -> str:
+def name_of(factory: Factory) -> str:
     """What people call a factory."""
     return getattr(_inside(factory), "__name__", repr(factory))
 
 
-def description(factory: Callable[..., Any]) -> str:
+def description(factory: Factory) -> str:
     """The first line of its docstring."""
     return (inspect.getdoc(_inside(factory)) or "\n").splitlines()[0]
 
 
-def _inside(factory: Callable[..., Any]) -> Callable[..., Any]:
+def _inside(factory: Factory) -> Factory:
     return getattr(factory, "func", factory)

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedjax_mos.types import Interval
 
+Factory = Callable[..., Any]
 REQUIRED = inspect.Parameter.empty
 _ARRAYS = (jax.Array, np.ndarray, np.generic)
 _PLAIN: dict[Any, str] = {
@@ -88,7 +89,7 @@ class Option(NamedTuple):
 
 
 @cache
-def arguments_of(factory: Callable[..., Any]) -> dict[str, Option]:
+def arguments_of(factory: Factory) -> dict[str, Option]:
     """All arguments of a factory that can be given by name."""
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {
@@ -99,22 +100,20 @@ def arguments_of(factory: Callable[..., Any]) -> dict[str, Option]:
 
 
 @cache
-def options_of(factory: Callable[..., Any]) -> dict[str, Option]:
+def options_of(factory: Factory) -> dict[str, Option]:
     """The options of a factory: its keyword-only arguments."""
     parameters = inspect.signature(factory).parameters.values()
     names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     return {name: arguments_of(factory)[name] for name in names}
 
 
-def open_ended(factory: Callable[..., Any]) -> bool:
+def open_ended(factory: Factory) -> bool:
     """Whether a factory takes any keyword, as `**`."""
     parameters = inspect.signature(factory).parameters.values()
     return any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def merged(
-    function: Callable[..., Any], *others: Callable[..., Any], **defaults: Any
-) -> inspect.Signature:
+def merged(function: Factory, *others: Factory, **defaults: Any) -> inspect.Signature:
     """The signature of `function` with the options of `others` in place of its `**`.
 
     `defaults` replaces defaults.
@@ -189,7 +188,7 @@ def _interval(annotation: Any) -> Interval | None:
 
 
 def _is_callable(member: Any) -> bool:
-    return typing.get_origin(member) is typing.get_origin(Callable[..., Any])
+    return typing.get_origin(member) is typing.get_origin(Factory)
 
 
 def _fits(member: Any, value: Any) -> bool:

@@ -69,7 +69,7 @@ def fedmos(
     No client state; one tree up, one down; D_i / B + 2 (K - 1) gradient evaluations.
 
     >>> import fedjax_mos as fm
-    >>> fm.spec(fm.fedmos, lr=0.05, first_batch=64).hp
+    >>> fm.spec(fm.algorithms.fedmos, lr=0.05, first_batch=64).hp
     {'lr': 0.05, 'storm': 0.1, 'prox': 0.001, 'server_momentum': 0.8}
     """
     check_first_batch(first_batch)

@@ -103,7 +103,7 @@ def fedavg(*, server_lr: NonNegative = 1.0) -> optax.GradientTransformation:
     """FedAvg: x <- x + server_lr * mean_i delta_i.
 
     >>> import fedjax_mos as fm
-    >>> fm.spec(fm.fedavg, lr=0.1).hp
+    >>> fm.spec(fm.algorithms.fedavg, lr=0.1).hp
     {'lr': 0.1, 'server_lr': 1.0}
     """
     return optax.sgd(server_lr)

@@ -22,7 +22,7 @@ def main(args: list[str] | None = None) -> None:
         with components_by_name():
             app.cli(prog="fedjax-mos", description=__doc__, args=args)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
     except (ValueError, OSError) as error:
         print(f"fedjax-mos: {error}", file=sys.stderr)
         raise SystemExit(2) from None

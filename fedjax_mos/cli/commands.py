@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from fedjax_mos.lab import options, tables
+from fedjax_mos.lab import catalog, options, tables
 from fedjax_mos.lab.compare import compare as run_compare
 from fedjax_mos.lab.compare import members_of
 from fedjax_mos.lab.experiment import Experiment
@@ -69,7 +69,7 @@ def run(
 
 def compare(
     setting: Annotated[Setting, *Flat],
-    algorithms: tuple[str, ...] = ("fedmos/acs", "fedmos/ucs", "fedavg/ucs"),
+    algorithms: tuple[str, ...] = catalog.DEFAULT_COMPARISON,
     sampler: str = "ucs",
     seeds: int = 5,
     seed: int = 0,

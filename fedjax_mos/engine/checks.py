@@ -30,7 +30,9 @@ def check_params(params: Params) -> None:
 
 
 def check_cohort(cohort: Cohort, clients: int) -> None:
-    """Raise a ValueError for a cohort that no sampler may draw; for concrete ones."""
+    """Raise a ValueError for a concrete cohort that no sampler may draw."""
+    if isinstance(cohort.ids, jax.core.Tracer):
+        return
     ids, mask = np.asarray(cohort.ids), np.asarray(cohort.mask)
     if not ids.shape == mask.shape == np.shape(cohort.weights) or ids.ndim != 1:
         raise ValueError(

@@ -51,7 +51,8 @@ def rollout(
     """
     if rounds % every:
         raise ValueError(f"rounds must be a multiple of every: {rounds} % {every} != 0")
-    check_length(state.hp, rounds)
+    traced = isinstance(state.round, jax.core.Tracer)
+    check_length(state.hp, rounds if traced else int(state.round) + rounds)
     key = typed_key(key)
 
     def plain(state: RoundState, key: Key) -> tuple[RoundState, PyTree]:

@@ -18,9 +18,11 @@ from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
-from fedjax_mos.lab.parts import Parts, parts_of
+from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
-from fedjax_mos.lab.setting import Factory, Setting
+from fedjax_mos.lab.setting import Setting
+from fedjax_mos.schedule import check_length
+from fedjax_mos.signatures import Factory
 from fedjax_mos.types import HostAssisted, Sampler
 
 
@@ -36,9 +38,9 @@ class Experiment(Setting):
     `(outputs, y) -> [B]`.
     """
 
-    algorithm: str | Spec | Factory = "fedmos"
+    algorithm: str | Spec | Factory = catalog.DEFAULT_ALGORITHM
     """A name of `fedjax-mos list`."""
-    sampler: str | Sampler | HostAssisted | Spec | Factory = "acs"
+    sampler: str | Sampler | HostAssisted | Spec | Factory = catalog.DEFAULT_SAMPLER
     """A name of `fedjax-mos list`."""
     seed: int = 0
     """Seed of everything random in training."""
@@ -51,7 +53,8 @@ class Experiment(Setting):
             backend_parts(self.backend)
         if isinstance(self.loss, str):
             catalog.check_name("loss", catalog.LOSSES, self.loss)
-        assert self.parts  # checks names and options
+        hp = {kind: self.parts[kind].spec.hp for kind in TRACED}  # checks all options
+        check_length(hp, self.rounds)
 
     @cached_property
     def parts(self) -> Parts:
@@ -59,8 +62,8 @@ class Experiment(Setting):
         return parts_of(self)
 
     @property
-    def name(self) -> str:
-        """The data set's name; that of own data is their type's."""
+    def dataset_name(self) -> str:
+        """The data set's name, for messages and per-dataset defaults."""
         return self.dataset if isinstance(self.dataset, str) else "own data"
 
     @property
@@ -80,7 +83,7 @@ class Experiment(Setting):
         """The partition, model and target where nothing is said."""
         if isinstance(self.dataset, Dataset) and self.dataset.groups is not None:
             return catalog.OTHER_GROUPED
-        return catalog.DATASET_DEFAULTS.get(self.name, catalog.OTHER)
+        return catalog.DATASET_DEFAULTS.get(self.dataset_name, catalog.OTHER)
 
     def build(self, *, lanes: int = 1) -> Assembled:
         """Load the data and put the simulation together; nothing is compiled yet.

@@ -13,7 +13,11 @@ import numpy as np
 from fedjax_mos.schedule import Schedule
 
 if TYPE_CHECKING:
+    from fedjax_mos.lab.compare import Comparison
     from fedjax_mos.lab.experiment import Experiment
+    from fedjax_mos.lab.hypergradients.tuned import Tuned
+    from fedjax_mos.lab.result import Result
+    from fedjax_mos.lab.sweeps.cube import Cube
 
 CONFIG = "config.json"
 
@@ -96,7 +100,7 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def read(folder: Path | str) -> Any:
+def read(folder: Path | str) -> "Result | Comparison | Cube | Tuned":
     """The Result, Comparison, Cube or Tuned that a folder holds.
 
     An experiment that held objects given in Python does not come back: it is None.

@@ -66,7 +66,9 @@ def default_parts(experiment: "Experiment") -> Parts:
         "partition": usual.partition if one.partition is None else one.partition,
         "model": usual.model if one.model is None else one.model,
     }
-    found = {kind: part_of(kind, value, one.name) for kind, value in chosen.items()}
+    found = {
+        kind: part_of(kind, value, one.dataset_name) for kind, value in chosen.items()
+    }
     found["dataset"] = _dataset(one.dataset)
     found["local"] = Part("local", spec(local_work))
     found["schedule"] = Part("schedule", spec(decaying))

@@ -45,7 +45,7 @@ def population_of(experiment: "Experiment") -> Population:
         return _federated(dataset, experiment)
     given = (experiment.clients, experiment.data_seed)
     if isinstance(dataset, Dataset):
-        return _divided(dataset, experiment.name, part.spec, *given)
+        return _divided(dataset, experiment.dataset_name, part.spec, *given)
     made = experiment.parts["dataset"].spec
     if part.own:
         found = _load(dataset, experiment.data_dir, made.options, experiment.clients)

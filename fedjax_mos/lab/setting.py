@@ -1,21 +1,19 @@
 """What an experiment is about, apart from the method: data, clients, local work."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
-import jax
 
+from fedjax_mos.client.losses import PerExample
 from fedjax_mos.components import Spec
 from fedjax_mos.data.partitions import Partition
 from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.models.functions import Model
+from fedjax_mos.signatures import Factory
 from fedjax_mos.types import Backend, Channel, FederatedData
-
-Factory = Callable[..., Any]
-PerExample = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,5 @@
 """Everything but algorithms by name."""
 
-from collections.abc import Callable
-
-import jax
-
 from fedjax_mos import channels, models, samplers
 from fedjax_mos.client import losses
 from fedjax_mos.data import partitions
@@ -22,6 +18,8 @@ SAMPLERS: dict[str, Entry] = {
     "everyone": Entry(samplers.everyone),
     "lag_contact": Entry(samplers.lag_contact),
 }
+
+DEFAULT_SAMPLER = "acs"
 
 CHANNELS: dict[str, Entry] = {
     "identity": Entry(channels.identity),
@@ -62,7 +60,7 @@ MODELS: dict[str, Entry] = {
     "resnet18": Entry(models.resnet18),
 }
 
-LOSSES: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
+LOSSES: dict[str, losses.PerExample] = {
     "cross_entropy": losses.cross_entropy,
     "squared_error": losses.squared_error,
 }

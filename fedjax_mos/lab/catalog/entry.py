@@ -1,16 +1,17 @@
 """One name that people type."""
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fedjax_mos.components import Spec, spec
+from fedjax_mos.signatures import Factory
 
 
 class Entry(NamedTuple):
     """A name: a factory, and where this variant differs from the factory's defaults."""
 
-    factory: Callable[..., Any]
+    factory: Factory
     options: dict[str, Any] = {}  # read only
     tuned: dict[str, dict[str, Any]] = {}  # read only: options by data set
     # For algorithms: the channels that make a recipe, and the only sensible sampler.
