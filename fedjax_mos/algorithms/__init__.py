@@ -1,12 +1,12 @@
 """Federated methods, one (or one family) per file."""
 
-from fedjax_mos.algorithms.adaptive_servers import (
+from fedjax_mos.algorithms.fedacg import fedacg, with_lookahead
+from fedjax_mos.algorithms.fedadam import (
     fedadagrad,
     fedadam,
     fedams,
     fedyogi,
 )
-from fedjax_mos.algorithms.fedacg import fedacg, with_lookahead
 from fedjax_mos.algorithms.fedcm import fedcm
 from fedjax_mos.algorithms.feddc import feddc
 from fedjax_mos.algorithms.feddyn import feddyn

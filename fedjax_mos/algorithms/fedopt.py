@@ -2,7 +2,7 @@
 
 FedAvg: McMahan et al., AISTATS 2017 [mcmahan2017fedavg]. FedProx: Li et al., MLSys 2020
 [li2020fedprox]. FedAvgM: Hsu et al., 2019 [hsu2019fedavgm]. FedOpt: Reddi et al., ICLR
-2021 [reddi2021adaptive], whose adaptive servers are in `adaptive_servers.py`.
+2021 [reddi2021adaptive], whose adaptive servers are in `fedadam.py`.
 
 Client i, with x the received model and y_0 = x:
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_mos.data.leaves import as_arrays, check_finite, named_leaves, rows
+from fedjax_mos.data.array_trees import as_arrays, check_finite, named_leaves, rows
 from fedjax_mos.data.partitions import Partition
 from fedjax_mos.types import Batch, ClientView, FederatedData, PyTree
 

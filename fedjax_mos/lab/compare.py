@@ -56,9 +56,14 @@ class Comparison:
 
     def write(self, folder: Path | str, target: float | None = None) -> None:
         """A folder per member, comparison.csv and curves.png."""
-        folder = Path(folder)
-        for name, result in self.members.items():
-            result.write(folder / _file_name(name), self._target(target))
+        for name in self.members:
+            self._write_member(name, Path(folder), target)
+        self._write_table(Path(folder), target)
+
+    def _write_member(self, name: str, folder: Path, target: float | None) -> None:
+        self.members[name].write(folder / _file_name(name), self._target(target))
+
+    def _write_table(self, folder: Path, target: float | None) -> None:
         self.table(target).to_csv(folder / "comparison.csv")
         self.curves().savefig(folder / "curves.png", dpi=120)
         stored = {"kind": "comparison", "members": list(self.members)}
@@ -104,7 +109,9 @@ def compare(
         result = member.run(seeds, progress=progress)
         results[name] = dataclasses.replace(result, title=name)
         if out is not None:
-            Comparison(results).write(out, target)
+            done = Comparison(results)
+            done._write_member(name, Path(out), target)
+            done._write_table(Path(out), target)
         if not result.complete:
             break
     return Comparison(results)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_mos.components import Spec
 from fedjax_mos.data.partitions import Partition, natural
@@ -130,10 +131,11 @@ def _federated(
             f"clients must be {train.size.shape[0]}, the number that the data have: "
             f"got {experiment.clients}"
         )
-    y = np.asarray(train.y)
-    outputs = int(y.max()) + 1 if y.dtype.kind in "ui" else _numbers(y)
+    labels = [np.asarray(store.y) for store in stores.values()]
+    whole = all(y.dtype.kind in "ui" for y in labels)
+    outputs = 1 + max(int(y.max()) for y in labels) if whole else _numbers(train.y)
     return Population(train, dict(stores), outputs, lambda x: x)
 
 
-def _numbers(y: np.ndarray) -> int:
+def _numbers(y: ArrayLike) -> int:
     return math.prod(np.shape(y)[1:])

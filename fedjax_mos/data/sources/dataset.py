@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_mos.data.leaves import as_arrays, check_finite, named_leaves, rows
+from fedjax_mos.data.array_trees import as_arrays, check_finite, named_leaves, rows
 from fedjax_mos.data.sources.statistics import normalisation
 from fedjax_mos.types import PyTree
 

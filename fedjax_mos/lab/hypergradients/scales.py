@@ -1,7 +1,7 @@
 """The scales on which hyperparameters move, and the boxes that they stay in.
 
 Numbers on a half line (rates, weights) move on a log scale, those on the unit interval
-(STORM's mixing, momenta) on a logit scale: the ranges in the factories' signatures
+(mixing weights, momenta) on a logit scale: the ranges in the factories' signatures
 decide. A number without a range moves on a log scale too, and must be positive.
 """
 

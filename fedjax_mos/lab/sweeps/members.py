@@ -10,7 +10,7 @@ from fedjax_mos.lab import options
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.parts import Parts, default_parts
 from fedjax_mos.schedule import Schedule
-from fedjax_mos.signatures import Option
+from fedjax_mos.signatures import Option, arguments_of
 
 # Static choices by name; the seed is an axis of its own.
 FIELDS = {
@@ -38,7 +38,8 @@ def member(experiment: Experiment, configuration: Mapping[str, Any]) -> Experime
 def value_of(member: Experiment, name: str) -> Any:
     """What `name` is in a member, as a label; None where it has no such option."""
     if name in member.parts:
-        return member.parts[name].name
+        given = getattr(member, name, None)
+        return as_cell(given) if isinstance(given, Spec) else member.parts[name].name
     if name in FIELDS:
         return as_cell(getattr(member, name))
     if not options.accepts(name, member.parts):
@@ -55,8 +56,10 @@ def as_cell(value: Any) -> Any:
         ends = f"{float(value.values[0]):.4g} ... {float(value.values[-1]):.4g}"
         return f"{len(value)} values {ends}"
     if isinstance(value, Spec):
-        inside = ", ".join(f"{n}={as_cell(v)}" for n, v in value.hp.items())
-        return f"{value.name}({inside})"
+        usual = {n: o.default for n, o in arguments_of(value.factory).items()}
+        changed = {n: v for n, v in value.options.items() if v is not usual.get(n)}
+        inside = ", ".join(f"{n}={as_cell(v)}" for n, v in changed.items())
+        return f"{value.name}({inside})" if inside else value.name
     return getattr(value, "__name__", None) or str(value)
 
 
