@@ -1,5 +1,7 @@
 """The toy population that most tests share: six unequal clients, ten numbers or so."""
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,13 @@ import fedjax_mos as fm
 
 SIZES = (3, 10, 7, 12, 6, 5)
 FEATURES, HIDDEN, CLASSES = 3, 2, 3
+
+
+class Server(NamedTuple):
+    """The server of a test's own algorithm: a model, and what it has seen."""
+
+    params: Any
+    seen: Any = ()
 
 
 def arrays(seed=0):
@@ -20,7 +29,7 @@ def arrays(seed=0):
 
 def partition(seed=0):
     rng = np.random.default_rng(seed)
-    return fm.Partition(rng.permutation(sum(SIZES)), np.array(SIZES))
+    return fm.partitions.Partition(rng.permutation(sum(SIZES)), np.array(SIZES))
 
 
 def data():
@@ -67,8 +76,19 @@ def cyclic(steps, batch_size):
     return plan
 
 
+def tools(cohort):
+    """What a sampler of `cohort` clients is built with."""
+    return fm.types.SamplerTools(cohort, fm.losses.mean_loss(softmax_net))
+
+
+def work(**options):
+    """Local work of three steps of four examples on `tanh_net`."""
+    loss, plan = fm.losses.mean_loss(tanh_net), fm.plans.with_replacement(3, 4)
+    return fm.local_work(loss, plan, forward=tanh_forward, **options)
+
+
 def evaluate():
-    return fm.evaluator(fm.classification(tanh_net))
+    return fm.evaluator(fm.losses.measures(tanh_net))
 
 
 def fixed_cohort(ids, weights=None, mask=None):
@@ -77,7 +97,7 @@ def fixed_cohort(ids, weights=None, mask=None):
     weights = jnp.full(len(ids), 1 / len(ids)) if weights is None else weights
     mask = jnp.ones(len(ids), bool) if mask is None else mask
     cohort = fm.types.Cohort(ids, jnp.asarray(weights), jnp.asarray(mask))
-    return fm.types.Sampler(lambda data, key: (), lambda s, k, p, d: (cohort, s))
+    return fm.types.Sampler(lambda view, key: (), lambda s, view, key: (cohort, s))
 
 
 def tanh_forward(params, h, start, key):

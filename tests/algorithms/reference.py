@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_mos as fm
+from fedjax_mos.engine.hyperparameters import decaying
 from tests import problem
 
 ROUNDS, STEPS, BATCH = 6, 3, 4
@@ -48,11 +49,11 @@ def turns(weights="eq28"):
     weight = jnp.asarray(mask * scale / mask.sum(1, keepdims=True))
     ids, mask = jnp.asarray(ids), jnp.asarray(mask)
 
-    def sample(t, key, params, data):
+    def sample(t, view, key):
         now = t % len(TURNS)
         return fm.types.Cohort(ids[now], weight[now], mask[now]), t + 1
 
-    return fm.types.Sampler(lambda data, key: jnp.zeros((), jnp.int32), sample)
+    return fm.types.Sampler(lambda view, key: jnp.zeros((), jnp.int32), sample)
 
 
 def softmax_gradient(theta, x, y):
@@ -66,7 +67,7 @@ def softmax_gradient(theta, x, y):
 
 
 def ragged(epochs, batch_size):
-    """`fm.epochs` without the shuffling: unequal step counts, short last batches."""
+    """`plans.epochs` without the shuffling: unequal step counts, short last batches."""
 
     def plan(view, key):
         per_epoch = -(-view.largest // batch_size)
@@ -217,10 +218,10 @@ def run(
 ):
     """Run the package in `world`; softmax regression and cohorts in turn by default."""
     params = problem.softmax_params() if params is None else params
-    loss = fm.cross_entropy(problem.softmax_net) if loss is None else loss
+    loss = fm.losses.mean_loss(problem.softmax_net) if loss is None else loss
     data = problem.data() if data is None else data
     if world.round_decay is not None:
-        channels["schedule"] = fm.spec(fm.decaying, round_decay=world.round_decay)
+        channels["schedule"] = fm.spec(decaying, round_decay=world.round_decay)
     sim = fm.simulation(
         algorithm,
         world.work(loss, **(more or {})),
@@ -229,12 +230,13 @@ def run(
     )
     key = jax.random.key(5)
     state = sim.init(params, data, key)
-    state, (info, path) = jax.jit(
+    state, trace = jax.jit(
         lambda d, s, k: fm.rollout(
-            sim, d, s, k, rounds, evaluate=lambda params, stores: {"params": params}
+            sim, d, s, k, rounds, report=lambda state, info: state.server.params
         )
     )(data, state, key)
-    return Run(flat(params), flat(path["params"], 1), live(info.cohort), info, state)
+    info, path = trace.info, flat(trace.reported, 1)
+    return Run(flat(params), path, live(info.cohort), info, state)
 
 
 def assert_partial(cohorts, returning=False):

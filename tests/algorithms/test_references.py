@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
+from tests import problem
 from tests.algorithms.reference import (
     STEPS,
     Case,
@@ -247,63 +248,85 @@ WEIGHTY = World(weight_decay=0.05)
 EVERYTHING = World(
     epochs=2, clip=0.4, weight_decay=0.05, epoch_decay=0.8, round_decay=0.9
 )
-ACS = fm.adaptive(4)
-BERNOULLI = fm.bernoulli(3)
+ACS = fm.samplers.adaptive(problem.tools(4))
+BERNOULLI = fm.samplers.bernoulli(problem.tools(3))
 
 CASES = {
-    "fedavg": Case(fedavg, fm.fedavg, SGD),
-    "fedavg ucs": Case(fedavg, fm.fedavg, SGD, World(), fm.uniform(3)),
-    "fedavg acs": Case(fedavg, fm.fedavg, SGD, World(), ACS),
-    "fedavg options": Case(fedavg, fm.fedavg, SGD, EVERYTHING),
-    "fedprox": Case(fedavg, fm.fedprox, SGD | {"prox": 0.5}),
-    "fedprox options": Case(fedavg, fm.fedprox, SGD | {"prox": 0.5}, EVERYTHING),
-    "fedavgm": Case(fedavgm, fm.fedavgm, HEAVY),
-    "slowmo": Case(slowmo, fm.slowmo, HEAVY, DECAYING),
+    "fedavg": Case(fedavg, fm.algorithms.fedavg, SGD),
+    "fedavg ucs": Case(
+        fedavg,
+        fm.algorithms.fedavg,
+        SGD,
+        World(),
+        fm.samplers.uniform(problem.tools(3)),
+    ),
+    "fedavg acs": Case(fedavg, fm.algorithms.fedavg, SGD, World(), ACS),
+    "fedavg options": Case(fedavg, fm.algorithms.fedavg, SGD, EVERYTHING),
+    "fedprox": Case(fedavg, fm.algorithms.fedprox, SGD | {"prox": 0.5}),
+    "fedprox options": Case(
+        fedavg, fm.algorithms.fedprox, SGD | {"prox": 0.5}, EVERYTHING
+    ),
+    "fedavgm": Case(fedavgm, fm.algorithms.fedavgm, HEAVY),
+    "slowmo": Case(slowmo, fm.algorithms.slowmo, HEAVY, DECAYING),
     "fedadagrad": Case(
         fedadagrad,
-        fm.fedadagrad,
+        fm.algorithms.fedadagrad,
         {"lr": 0.5, "server_lr": 0.1, "b1": 0.6, "eps": 0.05},
     ),
-    "fedadam": Case(fedadam, fm.fedadam, ADAM),
-    "fedyogi": Case(fedyogi, fm.fedyogi, ADAM),
-    "fedams": Case(fedams, fm.fedams, AMS),
-    "fedams release": Case(fedams, fm.fedams, AMS | {"bias_correction": True}),
-    "fedams 2": Case(fedams, fm.fedams, AMS | {"option": 2}),
+    "fedadam": Case(fedadam, fm.algorithms.fedadam, ADAM),
+    "fedyogi": Case(fedyogi, fm.algorithms.fedyogi, ADAM),
+    "fedams": Case(fedams, fm.algorithms.fedams, AMS),
+    "fedams release": Case(
+        fedams, fm.algorithms.fedams, AMS | {"bias_correction": True}
+    ),
+    "fedams 2": Case(fedams, fm.algorithms.fedams, AMS | {"option": 2}),
     "fedams 2 release": Case(
         fedams,
-        fm.fedams,
+        fm.algorithms.fedams,
         AMS | {"option": 2, "bias_correction": True},
     ),
-    "fedcm": Case(fedcm, fm.fedcm, MIX),
-    "fedcm bernoulli": Case(fedcm, fm.fedcm, MIX, DECAYING, BERNOULLI),
-    "fedcm decay outside": Case(fedcm, fm.fedcm, MIX, WEIGHTY),
-    "fedcm decay inside": Case(fedcm, fm.fedcm, MIX | {"decay_inside": True}, WEIGHTY),
-    "fedcm options": Case(fedcm, fm.fedcm, MIX, EVERYTHING),
+    "fedcm": Case(fedcm, fm.algorithms.fedcm, MIX),
+    "fedcm bernoulli": Case(fedcm, fm.algorithms.fedcm, MIX, DECAYING, BERNOULLI),
+    "fedcm decay outside": Case(fedcm, fm.algorithms.fedcm, MIX, WEIGHTY),
+    "fedcm decay inside": Case(
+        fedcm, fm.algorithms.fedcm, MIX | {"decay_inside": True}, WEIGHTY
+    ),
+    "fedcm options": Case(fedcm, fm.algorithms.fedcm, MIX, EVERYTHING),
     "fedcm options inside": Case(
         fedcm,
-        fm.fedcm,
+        fm.algorithms.fedcm,
         MIX | {"decay_inside": True},
         EVERYTHING,
     ),
-    "mime": Case(mime, fm.mime, BETA),
-    "mime options": Case(mime, fm.mime, BETA, EVERYTHING),
-    "mimelite": Case(mimelite, fm.mimelite, BETA, World(epochs=2)),
-    "stem": Case(stem, fm.stem, STEM, World(epochs=2)),
-    "stem options": Case(stem, fm.stem, STEM, EVERYTHING),
-    "stem own init": Case(stem, fm.stem, STEM | {"own_init": True}),
-    "fedglomo": Case(fedglomo, fm.fedglomo, {"lr": 0.5, "mix": 0.3}),
+    "mime": Case(mime, fm.algorithms.mime, BETA),
+    "mime options": Case(mime, fm.algorithms.mime, BETA, EVERYTHING),
+    "mimelite": Case(mimelite, fm.algorithms.mimelite, BETA, World(epochs=2)),
+    "stem": Case(stem, fm.algorithms.stem, STEM, World(epochs=2)),
+    "stem options": Case(stem, fm.algorithms.stem, STEM, EVERYTHING),
+    "stem own init": Case(stem, fm.algorithms.stem, STEM | {"own_init": True}),
+    "fedglomo": Case(fedglomo, fm.algorithms.fedglomo, {"lr": 0.5, "mix": 0.3}),
     "fedglomo options": Case(
-        fedglomo, fm.fedglomo, {"lr": 0.5, "mix": 0.3}, EVERYTHING
+        fedglomo, fm.algorithms.fedglomo, {"lr": 0.5, "mix": 0.3}, EVERYTHING
     ),
-    "fedlomo": Case(fedlomo, fm.fedlomo, {"lr": 0.5}, World(epochs=2)),
-    "fedmos": Case(fedmos, fm.fedmos, MOS),
-    "fedmos acs": Case(fedmos, fm.fedmos, MOS, World(), ACS),
-    "fedmos ucs": Case(fedmos, fm.fedmos, MOS, World(), fm.uniform(3)),
-    "fedmos minibatch": Case(fedmos, fm.fedmos, MOS | {"first_batch": "step"}),
-    "fedmos options": Case(fedmos, fm.fedmos, MOS, EVERYTHING),
-    "fedmos release": Case(fedmos_release, fm.fedmos_release, MOS, World(epochs=2)),
-    "fedacg": Case(fedacg, fm.fedacg, ACG),
-    "fedacg options": Case(fedacg, fm.fedacg, ACG, EVERYTHING),
+    "fedlomo": Case(fedlomo, fm.algorithms.fedlomo, {"lr": 0.5}, World(epochs=2)),
+    "fedmos": Case(fedmos, fm.algorithms.fedmos, MOS),
+    "fedmos acs": Case(fedmos, fm.algorithms.fedmos, MOS, World(), ACS),
+    "fedmos ucs": Case(
+        fedmos,
+        fm.algorithms.fedmos,
+        MOS,
+        World(),
+        fm.samplers.uniform(problem.tools(3)),
+    ),
+    "fedmos minibatch": Case(
+        fedmos, fm.algorithms.fedmos, MOS | {"first_batch": "step"}
+    ),
+    "fedmos options": Case(fedmos, fm.algorithms.fedmos, MOS, EVERYTHING),
+    "fedmos release": Case(
+        fedmos_release, fm.algorithms.fedmos_release, MOS, World(epochs=2)
+    ),
+    "fedacg": Case(fedacg, fm.algorithms.fedacg, ACG),
+    "fedacg options": Case(fedacg, fm.algorithms.fedacg, ACG, EVERYTHING),
 }
 
 

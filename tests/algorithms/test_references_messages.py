@@ -233,18 +233,16 @@ def test_lag_matches_the_paper(rule):
     """A threshold off by one round, or a mean for the sum, changes who uploads."""
     numbers = {"lr": 0.15, "horizon": 3}
     entry = catalog.ALGORITHMS["lag" if rule == "worker" else "lag_ps"]
-    factory, options, *_ = catalog.CHANNELS[entry.uplink]
     sampler, more = problem.fixed_cohort(range(len(CLIENTS))), {}
     if rule == "server":
         more = {"smoothness": np.array([0.2, 0.5, 0.6, 0.7, 0.8, 2.0])}
-        params = problem.softmax_params()
         contact = catalog.SAMPLERS[entry.sampler].factory
-        sampler = contact(params, **numbers, **more)
+        sampler = contact(problem.tools(len(CLIENTS)), **more)
     got = run(
         fm.spec(entry.factory, **numbers),
         sampler=sampler,
         rounds=2 * ROUNDS,
-        uplink=fm.spec(factory, **options),
+        uplink=catalog.CHANNELS[entry.uplink].spec(),
     )
     path, uploads = zip(*lag(got.start, **numbers, **more), strict=True)
     counts = np.array([len(u) for u in uploads])

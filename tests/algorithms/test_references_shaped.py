@@ -174,7 +174,7 @@ def test_matches_the_paper(case, server):
         fm.spec(factory, **hp, **numbers),
         world,
         params=params(),
-        loss=fm.cross_entropy(lambda p, x, key: forward(p, x, 0, key)[-1]),
+        loss=fm.losses.mean_loss(lambda p, x, key: forward(p, x, 0, key)[-1]),
         more={"forward": forward},
     )
     assert_partial(got.cohorts, returning=True)

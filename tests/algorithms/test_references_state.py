@@ -95,17 +95,25 @@ DYN = {"lr": 0.3, "dyn": 0.4}
 SCALED = DYN | {"scale_by_importance": True}
 RAGGED = World(epochs=2, weight_decay=0.05, epoch_decay=0.8, round_decay=0.9)
 CASES = {
-    "scaffold 1": Case(scaffold, fm.scaffold, SGD | {"option": 1}),
-    "scaffold 2": Case(scaffold, fm.scaffold, SGD),
-    "scaffold bernoulli": Case(scaffold, fm.scaffold, SGD, World(), fm.bernoulli(3)),
-    "scaffold options": Case(scaffold, fm.scaffold, SGD, RAGGED._replace(clip=0.4)),
-    "feddyn": Case(feddyn, fm.feddyn, DYN),
-    "feddyn dual": Case(feddyn_dual, fm.feddyn, DYN),
-    "feddyn alpha 0": Case(feddyn, fm.feddyn, DYN | {"dyn": 0.0}),
-    "feddyn scaled": Case(feddyn, fm.feddyn, SCALED, RAGGED),
-    "feddc": Case(feddc, fm.feddc, DYN),
-    "feddc alpha 0": Case(feddc, fm.feddc, DYN | {"dyn": 0.0}),
-    "feddc scaled": Case(feddc, fm.feddc, SCALED, RAGGED),
+    "scaffold 1": Case(scaffold, fm.algorithms.scaffold, SGD | {"option": 1}),
+    "scaffold 2": Case(scaffold, fm.algorithms.scaffold, SGD),
+    "scaffold bernoulli": Case(
+        scaffold,
+        fm.algorithms.scaffold,
+        SGD,
+        World(),
+        fm.samplers.bernoulli(problem.tools(3)),
+    ),
+    "scaffold options": Case(
+        scaffold, fm.algorithms.scaffold, SGD, RAGGED._replace(clip=0.4)
+    ),
+    "feddyn": Case(feddyn, fm.algorithms.feddyn, DYN),
+    "feddyn dual": Case(feddyn_dual, fm.algorithms.feddyn, DYN),
+    "feddyn alpha 0": Case(feddyn, fm.algorithms.feddyn, DYN | {"dyn": 0.0}),
+    "feddyn scaled": Case(feddyn, fm.algorithms.feddyn, SCALED, RAGGED),
+    "feddc": Case(feddc, fm.algorithms.feddc, DYN),
+    "feddc alpha 0": Case(feddc, fm.algorithms.feddc, DYN | {"dyn": 0.0}),
+    "feddc scaled": Case(feddc, fm.algorithms.feddc, SCALED, RAGGED),
 }
 
 
@@ -123,6 +131,11 @@ def test_shares_have_the_precision_of_the_parameters():
     tolerance = 1e-14 if EXACT else 1e-6
     view = views(problem.data(), np.arange(N))
     np.testing.assert_allclose(view.importance, N * p, rtol=tolerance)
-    sampler, data, key = fm.uniform(N), problem.data(), jax.random.key(0)
-    cohort, _ = sampler.sample(sampler.init(data, key), key, None, data)
+    sampler, data, key = (
+        fm.samplers.uniform(problem.tools(N)),
+        problem.data(),
+        jax.random.key(0),
+    )
+    seen = fm.types.SamplerView(np.zeros((), int), None, data)
+    cohort, _ = sampler.sample(sampler.init(seen, key), seen, key)
     np.testing.assert_allclose(cohort.weights, p[cohort.ids], rtol=tolerance)

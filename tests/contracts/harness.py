@@ -7,7 +7,8 @@ import pytest
 
 import fedjax_mos as fm
 from tests import problem
-from tests.contracts.table import ALGORITHMS, BACKENDS, PLANS
+from tests.contracts import table
+from tests.contracts.table import BACKENDS, PLANS
 
 COHORT = 3
 
@@ -22,23 +23,22 @@ def thrifty(names, often):
 @cache
 def simulate(name, plan="steps", backend="vmapped", neutral=False):
     """The row `name` on the toy population."""
-    row = ALGORITHMS[name]
-    options = row.hp | row.options | ((row.neutral or {}) if neutral else {})
-    return build(row, options, plan, BACKENDS[backend]())
+    return build(name, plan, BACKENDS[backend](), neutral=neutral)
 
 
-def build(row, options, plan="steps", backend=None, sampler=None):
+def build(name, plan="steps", backend=None, sampler=None, neutral=False):
+    """A simulation of its own, with any backend and sampler."""
     return fm.simulation(
-        fm.spec(row.factory, **options),
+        table.spec_of(name, neutral),
         fm.local_work(
-            fm.cross_entropy(problem.tanh_net),
+            fm.losses.mean_loss(problem.tanh_net),
             PLANS[plan],
             forward=problem.tanh_forward,
         ),
-        fm.adaptive(COHORT) if sampler is None else sampler,
-        uplink=row.uplink,
-        downlink=row.downlink,
+        table.sampler_of(name) if sampler is None else sampler,
+        cohort=COHORT,
         backend=backend,
+        **table.channels_of(name),
     )
 
 

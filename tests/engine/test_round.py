@@ -1,7 +1,6 @@
-"""Five things that are easy to get wrong, each in its own test."""
+"""Three things about cohorts that are easy to get wrong, each in its own test."""
 
 from functools import cache
-from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -10,38 +9,24 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.client import tools as local
-from fedjax_mos.data.store import views
-from fedjax_mos.samplers.cohort import merge_duplicates
 from tests import problem
+from tests.problem import Server
 
-N = len(problem.SIZES)
-OFFSETS = np.cumsum(problem.SIZES) - problem.SIZES
 BACKENDS = {
-    "vmapped": fm.vmapped(),
-    "chunked": fm.chunked(2),
-    "one by one": fm.chunked(1),
-    "sharded": fm.sharded(),
-    "sharded chunks": fm.sharded(inner=fm.chunked(2)),
+    "vmapped": fm.backends.vmapped(),
+    "chunked": fm.backends.chunked(2),
+    "one by one": fm.backends.chunked(1),
+    "sharded": fm.backends.sharded(),
+    "sharded chunks": fm.backends.sharded(inner=fm.backends.chunked(2)),
 }
 backends = pytest.mark.parametrize("backend", BACKENDS)
 few_backends = pytest.mark.parametrize("backend", ["vmapped", "sharded chunks"])
 
 
-class Server(NamedTuple):
-    params: Any
-    seen: Any = ()
-
-
-def me(view):
-    """Which client this is: client code is not told, but owns a known slice."""
-    return jnp.searchsorted(jnp.asarray(OFFSETS), view.offset)
-
-
 # ---- a client drawn twice ------------------------------------------------------------
 
 
-def tally(work, *, clients):
+def tally(work, *, clients: int):
     """Each client sends its indicator and counts its own participations."""
 
     def client(down, mine, view, key):
@@ -51,7 +36,7 @@ def tally(work, *, clients):
     def server(state, agg):
         return Server(state.params, (agg.mean, agg.sum, agg.live))
 
-    def init(params):
+    def init(params, key):
         seen = (jnp.zeros(clients), jnp.zeros(clients), jnp.zeros((), jnp.int32))
         return Server(params, seen), jnp.zeros((), jnp.int32)
 
@@ -61,7 +46,7 @@ def tally(work, *, clients):
 def one_round(sampler, data, backend=None):
     """`seed -> (seen by the server, participations, info)` of a first round."""
     spec = fm.spec(tally, clients=data.order.shape[0])
-    sim = fm.simulation(spec, None, sampler, backend=backend)
+    sim = fm.simulation(spec, problem.work(), sampler, backend=backend)
     before = sim.init({"w": jnp.zeros(2)}, data, jax.random.key(0))
     step = jax.jit(sim.step)
 
@@ -77,7 +62,9 @@ def one_round(sampler, data, backend=None):
 @few_backends
 def test_a_client_drawn_twice_trains_once(backend):
     """Else it counts twice in sums and bits, or half of its weight is lost."""
-    cohort = merge_duplicates(jnp.array([3, 1, 3, 3]), jnp.array([0.1, 0.2, 0.3, 0.4]))
+    cohort = fm.samplers.merge_duplicates(
+        jnp.array([3, 1, 3, 3]), jnp.array([0.1, 0.2, 0.3, 0.4])
+    )
     run = one_round(problem.fixed_cohort(*cohort), problem.data(), BACKENDS[backend])
     mean, total, live, times, info = run(1)
     np.testing.assert_allclose(mean, [0, 0.2, 0, 0.8, 0, 0], rtol=1e-6)
@@ -93,9 +80,9 @@ def test_a_client_drawn_twice_trains_once(backend):
 def test_a_dominating_client_keeps_its_weight():
     """Multinomial draws of one huge client: one training, all of its weight."""
     sizes = np.array([1, 40, 1, 1])
-    part = fm.Partition(np.arange(sizes.sum()), sizes)
+    part = fm.partitions.Partition(np.arange(sizes.sum()), sizes)
     data = fm.federate(np.zeros((43, 1), np.float32), np.zeros(43, int), part)
-    run, weights = one_round(fm.multinomial(5), data), set()
+    run, weights = one_round(fm.samplers.multinomial(problem.tools(5)), data), set()
     for seed in range(6):
         mean, total, live, times, info = run(seed)
         ids, mask = np.asarray(info.cohort.ids), np.asarray(info.cohort.mask)
@@ -112,11 +99,11 @@ def test_a_dominating_client_keeps_its_weight():
 # ---- dead slots ----------------------------------------------------------------------
 
 
-def poisoned(work, *, bad):
+def poisoned(work, *, bad: int):
     """Client `bad` gives NaN wherever it can; two exchanges, state in each."""
 
     def client(down, mine, view, key):
-        i = me(view)
+        i = view.id
         poison = jnp.where(i == bad, jnp.nan, 1.0)
         up = jax.tree.map(lambda leaf: (leaf + i) * poison, down)
         return up, mine * poison + 1, {"m": i * poison}
@@ -126,7 +113,7 @@ def poisoned(work, *, bad):
 
     exchange = fm.Exchange(lambda s: s.params, client, server)
     return fm.Algorithm(
-        lambda params: (Server(params, params), jnp.zeros(2)), (exchange, exchange)
+        lambda params, key: (Server(params, params), jnp.zeros(2)), (exchange, exchange)
     )
 
 
@@ -149,7 +136,7 @@ def poison_step(backend, cohort):
     sampler = problem.fixed_cohort(ids, weights, mask)
     sim = fm.simulation(
         fm.spec(poisoned, bad=2),
-        None,
+        problem.work(),
         sampler,
         uplink=memory(),
         downlink=memory(),
@@ -213,7 +200,7 @@ def controlled(work):
         return Server(state.params, state.seen + agg.sum / agg.num_clients)
 
     return fm.Algorithm(
-        lambda params: (Server(params, jnp.zeros(3)), jnp.zeros(3)),
+        lambda params, key: (Server(params, jnp.zeros(3)), jnp.zeros(3)),
         (fm.Exchange(lambda s: (), client, server),),
     )
 
@@ -221,175 +208,24 @@ def controlled(work):
 @pytest.mark.parametrize(
     ("backend", "sampler"),
     [
-        ("vmapped", fm.uniform(3)),
-        ("vmapped", fm.adaptive(3)),
-        ("chunked", fm.adaptive(3)),
-        ("sharded", fm.adaptive(3)),
+        ("vmapped", fm.samplers.uniform(problem.tools(3))),
+        ("vmapped", fm.samplers.adaptive(problem.tools(3))),
+        ("chunked", fm.samplers.adaptive(problem.tools(3))),
+        ("sharded", fm.samplers.adaptive(problem.tools(3))),
     ],
     ids=["vmapped ucs", "vmapped acs", "chunked acs", "sharded acs"],
 )
 def test_population_sums_use_all_clients(backend, sampler):
     """agg.mean carries the cohort's weights and would let c drift from mean c_i."""
-    sim = fm.simulation(fm.spec(controlled), None, sampler, backend=BACKENDS[backend])
+    sim = fm.simulation(
+        fm.spec(controlled), problem.work(), sampler, backend=BACKENDS[backend]
+    )
     data, key = problem.data(), jax.random.key(3)
     state = sim.init({"w": jnp.zeros(1)}, data, key)
-    state, (info, _) = jax.jit(lambda d, s, k: fm.rollout(sim, d, s, k, 8))(
+    state, trace = jax.jit(lambda d, s, k: fm.rollout(sim, d, s, k, 8))(
         data, state, key
     )
     rows = np.asarray(state.clients.mine)
     assert (np.abs(rows).sum(axis=1) > 0).sum() > 3  # more than one cohort took part
-    assert np.ptp(np.asarray(info.cohort.weights)) > 0.1
+    assert np.ptp(np.asarray(trace.info.cohort.weights)) > 0.1
     np.testing.assert_allclose(state.server.seen, rows.mean(axis=0), atol=1e-6)
-
-
-# ---- STORM's two gradients -----------------------------------------------------------
-
-
-def noisy(params, batch, key):
-    """Linear in the parameters: the slope is a whole number from batch and key."""
-    noise = jax.random.randint(key, params["w"].shape, -50, 50)
-    slope = noise + jnp.round(100 * batch.x.sum())
-    return (params["w"] * slope).sum()
-
-
-@pytest.mark.parametrize("first_batch", ["full", "step", 4])
-def test_both_gradients_see_the_same_batch_and_key(first_batch):
-    """With storm = 0 the correction of a linear loss must cancel: d_k = d_0."""
-    hp = {"lr": 1.0, "prox": 0.0, "server_momentum": 0.0}
-    work = fm.local_work(noisy, fm.with_replacement(4, 2))
-    data, x = problem.data(), {"w": jnp.zeros(3)}
-    view, key = views(data, jnp.int32(3)), jax.random.key(4)
-
-    @jax.jit
-    def slopes(storm, steps):
-        plan = fm.with_replacement(4, 2)
-
-        def shorter(view, key):  # the first `steps` steps of the same plan
-            made = plan(view, key)
-            return made._replace(active=jnp.arange(4) < steps)
-
-        algo = fm.fedmos(
-            work._replace(plan=shorter), storm=storm, first_batch=first_batch, **hp
-        )
-        return -algo.exchanges[0].client(x, (), view, key)[0]["w"]
-
-    first = np.asarray(slopes(0.0, 1))
-    assert np.abs(first).min() > 0
-    for steps in (2, 3, 4):
-        np.testing.assert_array_equal(slopes(0.0, steps), steps * first)
-    fresh = np.diff([np.asarray(slopes(1.0, steps)) for steps in (1, 2, 3, 4)], axis=0)
-    assert len({tuple(d) for d in [first, *fresh]}) == 4  # and each step a fresh batch
-
-
-def test_gradient_calls_come_in_pairs():
-    """Two calls per step: new point, then old point, on one batch under one key."""
-    plan = fm.with_replacement(4, 2)
-    view, key = views(problem.data(), jnp.int32(3)), jax.random.key(4)
-
-    @jax.jit
-    def program():
-        calls = []
-
-        def gradient(params, batch, key):
-            calls.append((batch.x, jax.random.key_data(key), params["w"]))
-            return jnp.zeros(()), {"w": jnp.ones(())}
-
-        work = fm.local_work(noisy, plan)._replace(gradient=gradient)
-        hp = {"lr": 0.5, "storm": 0.0, "prox": 0.0, "server_momentum": 0.0}
-        algo = fm.fedmos(work, first_batch="step", **hp)
-        with jax.disable_jit():  # the scan becomes a loop, whose calls can be noted
-            algo.exchanges[0].client({"w": jnp.zeros(())}, (), view, key)
-        return calls, plan(view, jax.random.fold_in(key, local.PLAN))
-
-    calls, made = program()
-    x, keys = problem.arrays()[0], jax.random.key_data(made.keys)
-    points = [0.0, -0.5, -1.0, -1.5]
-    expected = [(0, 0)] + [(k, k - back) for k in (1, 2, 3) for back in (0, 1)]
-    assert len(calls) == len(expected)
-    for (batch, used, point), (k, at) in zip(calls, expected, strict=True):
-        np.testing.assert_array_equal(batch, x[np.asarray(made.rows[k])])
-        np.testing.assert_array_equal(used, keys[k])
-        assert float(point) == points[at]
-
-
-# ---- padding -------------------------------------------------------------------------
-
-
-def surrounded(poison, label):
-    """The toy population in a store whose first and last rows nobody owns."""
-    x, y = problem.arrays()
-    order, size = problem.partition()
-    strange = np.full((1, problem.FEATURES), poison, x.dtype)
-    return fm.types.FederatedData(
-        x=jnp.asarray(np.concatenate([strange, x, strange])),
-        y=jnp.asarray(np.concatenate([[label], y, [label]])),
-        order=jnp.asarray(order + 1, jnp.int32),
-        offset=jnp.asarray(np.cumsum(size) - size, jnp.int32),
-        size=jnp.asarray(size, jnp.int32),
-        largest=int(size.max()),
-    )
-
-
-def finite_and_equal(fn, poison, label=0):
-    """`fn(data)` is the same whether padding points to a real row or to poison."""
-    fn = jax.jit(fn)
-    got, expected = fn(surrounded(poison, label)), fn(problem.data())
-    chex.assert_tree_all_finite(got)
-    chex.assert_trees_all_close(got, expected, rtol=1e-6, atol=1e-7)
-
-
-@pytest.mark.parametrize("poison", [1e6, np.nan], ids=["huge", "nan"])
-def test_padding_never_enters_an_evaluation(poison):
-    """A mean over padding would shift every reported number."""
-    metrics, params = fm.classification(problem.softmax_net), problem.softmax_params()
-    whole, each = fm.evaluator(metrics, 10), fm.per_client(metrics, 10)
-    finite_and_equal(
-        lambda data: (whole(params, {"train": data}), each(params, data)), poison
-    )
-
-
-TOOLS = fm.local_work(
-    fm.cross_entropy(problem.softmax_net), fm.epochs(2, 5), micro_batch=5
-)
-
-
-@pytest.mark.parametrize("poison", [1e6, np.nan], ids=["huge", "nan"])
-def test_padding_never_enters_a_gradient(poison):
-    """Short last batches, full gradients and large batches are all padded."""
-    params, key = problem.softmax_params(), jax.random.key(0)
-
-    def work(data):
-        def one(client):
-            view = views(data, client)
-            plan = TOOLS.plan(view, key)
-
-            def step(params, now):
-                value, g = TOOLS.gradient(params, now.batch, now.key)
-                return TOOLS.descend(params, g, 0.3, now.epoch), (value, g)
-
-            big = local.large_batch(view, key, 8)
-            return (
-                local.local_scan(step, params, view, plan),
-                TOOLS.full_gradient(params, view, key),
-                TOOLS.gradient(params, big, key),
-            )
-
-        return jax.vmap(one)(jnp.arange(N))
-
-    finite_and_equal(work, poison)
-
-
-@pytest.mark.parametrize("poison", [1e6, np.nan], ids=["huge", "nan"])
-@pytest.mark.parametrize("first_batch", ["full", 8])
-def test_padding_never_enters_a_round(first_batch, poison):
-    """The whole round on a poisoned store must equal the round without poison."""
-    hp = {"lr": 0.3, "storm": 0.2, "prox": 0.05, "server_momentum": 0.5}
-    spec = fm.spec(fm.fedmos, first_batch=first_batch, **hp)
-    sim = fm.simulation(spec, TOOLS, fm.uniform(N))
-    params, key = problem.softmax_params(), jax.random.key(0)
-
-    def work(data):
-        state, info = sim.step(data, sim.init(params, data, key), key)
-        return state.server, info.metrics
-
-    finite_and_equal(work, poison)
