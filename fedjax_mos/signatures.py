@@ -85,7 +85,11 @@ class Option(NamedTuple):
                 "fm.Schedule.of(function, rounds) makes a schedule of it"
             )
         if not any(_fits(member, value) for member in self.members):
-            raise ValueError(f"{self.name} must be {self.allowed()}: got {value!r}")
+            listed = self.numeric and isinstance(value, list | tuple)
+            hint = "; one value per round is fm.Schedule(values)" if listed else ""
+            raise ValueError(
+                f"{self.name} must be {self.allowed()}: got {value!r}{hint}"
+            )
 
 
 @cache
@@ -139,8 +143,10 @@ def merged(function: Factory, *others: Factory, **defaults: Any) -> inspect.Sign
 
 def is_leaf(option: Option, value: Any) -> bool:
     """Whether `value` of this option is a leaf of the state (or a tree of leaves)."""
-    if option.unannotated and isinstance(value, tuple | list):
-        return False
+    if isinstance(value, tuple | list) and all(
+        isinstance(v, float | int) for v in value
+    ):
+        return False  # a tuple of sizes, or somebody who meant a schedule
     leaves = jax.tree.leaves(value)
     numbers = bool(leaves) and all(
         isinstance(leaf, (float, int, *_ARRAYS)) and not isinstance(leaf, bool)

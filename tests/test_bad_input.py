@@ -4,21 +4,20 @@ One table serves both ways in: a row is the arguments of an `Experiment`, from w
 command line is derived.
 """
 
-import importlib
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
-from fedjax_mos.lab import catalog
 from fedjax_mos.data.sources import locate
+from fedjax_mos.engine import run as runner
+from fedjax_mos.lab import catalog
 from tests import problem
 
 NAMES = {
@@ -54,8 +53,8 @@ RANGES = [
     option("micro_batch", "got 0", "at least 1", micro_batch=0),
     option("first_batch", "'half'", "full", "step", first_batch="half"),
     option("weights", "'none'", "eq28", _={"sampler": "ucs"}, weights="none"),
-    option("alpha", "0.0", "positive", _={"partition": "dirichlet"}, alpha=0.0),
-    option("alpha", "-1.0", "positive", _={"partition": "quantity"}, alpha=-1.0),
+    option("alpha", "0.0", "(0, inf", _={"partition": "dirichlet"}, alpha=0.0),
+    option("alpha", "-1.0", "(0, inf", _={"partition": "quantity"}, alpha=-1.0),
     option("alpha", "-1.0", "[0, inf)", _={"dataset": "synthetic"}, alpha=-1.0),
     option("smallest", "got 0", "between 2 and 16", smallest=0),
     option("smallest", "got 4", "between 2 and 3", largest=3),
@@ -93,11 +92,11 @@ UNKNOWN = [
     option("'lrr'", "algorithm.lr", lrr=0.1),
     option("'fedavg.lr'", "algorithm.lr", **{"fedavg.lr": 0.1}),
     option("'alpha'", "algorithm.lr", alpha=0.1),
-    option("lr", "'abc'", "float", lr="abc"),
-    option("clip", "'abc'", "float", "none", clip="abc"),
+    option("lr", "'abc'", "a number", lr="abc"),
+    option("clip", "'abc'", "a number", "none", clip="abc"),
     option("hidden", "'a,b'", hidden="a,b"),
-    option("classes_per_client", "'1.5'", "int", classes_per_client="1.5"),
-    option("iid", "'maybe'", "bool", _={"dataset": "synthetic"}, iid="maybe"),
+    option("classes_per_client", "'1.5'", "an integer", classes_per_client="1.5"),
+    option("iid", "'maybe'", "true or false", _={"dataset": "synthetic"}, iid="maybe"),
     option(
         "'alpha'",
         "ambiguous",
@@ -149,9 +148,7 @@ def nothing_compiles(monkeypatch):
     def compiled(*args, **kwargs):
         raise AssertionError("compiled before the input was checked")
 
-    # `fedjax_mos.run` as an attribute is the function.
-    module = importlib.import_module("fedjax_mos.run")
-    monkeypatch.setattr(module, "_compiled", compiled)
+    monkeypatch.setattr(runner, "_compiled", compiled)
 
 
 def resolved(arguments, stored):
@@ -273,7 +270,7 @@ def test_missing_files(dataset, capsys, tmp_path, monkeypatch):
     assert f"fedjax-mos data get {dataset}" in message
     assert str(tmp_path / "cache") in message
     with pytest.raises(FileNotFoundError, match=f"data get {dataset}"):
-        fm.load(dataset)
+        fm.datasets.load(dataset)
 
 
 @pytest.mark.usefixtures("nothing_compiles")
@@ -302,14 +299,14 @@ def test_no_traceback_in_a_process(tmp_path):
         [script, "run", "--set", "lr=-1"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("fedjax-mos: lr must lie in")
+    assert done.stderr.startswith("fedjax-mos: option lr must lie in")
     assert len(done.stderr.splitlines()) == 1
 
 
 # ---- arrays that do not come from an experiment --------------------------------------
 
 X, Y = np.zeros((6, 2), np.float32), np.arange(6) % 3
-WHOLE = fm.Partition(np.arange(6), np.array([2, 4]))
+WHOLE = fm.partitions.Partition(np.arange(6), np.array([2, 4]))
 
 
 @pytest.mark.parametrize(
@@ -336,7 +333,10 @@ def test_federate(arguments, message):
         ({"classes": 2}, r"y_train must lie in \[0, 1\]: example 2 has label 2"),
         ({"classes": 1}, "classes must be at least 2: got 1"),
         ({"y_test": Y[:5]}, r"y_test must have shape \[6\]"),
-        ({"y_train": Y / 2}, "y_train must hold integer labels: got dtype float64"),
+        (
+            {"y_train": Y / 2, "classes": 3},
+            "y_train must hold integer labels: got dtype float64",
+        ),
         ({"x_train": X + np.inf}, "x_train must be finite: example 0"),
         ({"x_test": X[:, :1]}, r"x_test must have the shape.*got \(1,\)"),
         ({"groups": Y[:5]}, r"groups must hold one integer per training example"),
@@ -353,17 +353,22 @@ def test_arrays(changes, message):
 
 def simulation(**changes):
     local = fm.local_work(
-        fm.cross_entropy(problem.softmax_net), problem.cyclic(steps=1, batch_size=2)
+        fm.losses.mean_loss(problem.softmax_net), problem.cyclic(steps=1, batch_size=2)
     )
     numbers = {"lr": 0.1, "server_lr": 1.0} | changes
-    return fm.simulation(fm.spec(fm.fedavg, **numbers), local, fm.uniform(3))
+    return fm.simulation(
+        fm.spec(fm.algorithms.fedavg, **numbers),
+        local,
+        fm.spec(fm.samplers.uniform),
+        cohort=3,
+    )
 
 
 @pytest.mark.parametrize(
     ("hp", "message"),
     [
         ({"algorithm": {"lr": -1.0}}, r"algorithm.lr must lie in \(0, inf.*got -1"),
-        ({"algorithm": {"lr": jnp.array([0.1, -2])}}, "algorithm.lr .*got .*-2"),
+        ({"algorithm": {"lr": fm.Schedule([0.1, -2])}}, "algorithm.lr .*got .*-2"),
         ({"algorithm": {"momentum": 0.1}}, "no hyperparameter algorithm.momentum"),
         ({"server": {"lr": 0.1}}, "no hyperparameter server"),
     ],
@@ -378,14 +383,29 @@ def test_init(hp, message):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: fm.uniform(0), "cohort must be at least 1: got 0"),
-        (lambda: fm.multinomial(-1), "cohort must be at least 1: got -1"),
-        (lambda: fm.adaptive(0), "cohort must be at least 1: got 0"),
-        (lambda: fm.with_replacement(0, 5), "steps must be at least 1: got 0"),
-        (lambda: fm.with_replacement(5, 0), "batch_size must be at least 1: got 0"),
-        (lambda: fm.epochs(0, 5), "epochs must be at least 1: got 0"),
-        (lambda: fm.spec(fm.fedavg, learning=0.1), "no argument 'learning'.*lr"),
-        (lambda: fm.chunked(0), "0"),
+        (
+            lambda: fm.samplers.uniform(problem.tools(0)),
+            "cohort must be at least 1: got 0",
+        ),
+        (
+            lambda: fm.samplers.multinomial(problem.tools(-1)),
+            "cohort must be at least 1: got -1",
+        ),
+        (
+            lambda: fm.samplers.adaptive(problem.tools(0)),
+            "cohort must be at least 1: got 0",
+        ),
+        (lambda: fm.plans.with_replacement(0, 5), "steps must be at least 1: got 0"),
+        (
+            lambda: fm.plans.with_replacement(5, 0),
+            "batch_size must be at least 1: got 0",
+        ),
+        (lambda: fm.plans.epochs(0, 5), "epochs must be at least 1: got 0"),
+        (
+            lambda: fm.spec(fm.algorithms.fedavg, learning=0.1),
+            "no option 'learning'.*lr",
+        ),
+        (lambda: fm.backends.chunked(0), "0"),
     ],
 )
 def test_factories(build, message):

@@ -275,3 +275,9 @@ def test_every_reference_exists(kind):
         assert not missing, f"{name}: {missing}"
     if kind == "algorithms":
         assert all(components.cited(entry.factory) for entry in TABLES[kind].values())
+
+
+def test_a_list_of_numbers_is_no_number():
+    """A list for a float is refused with a hint at schedules, before anything runs."""
+    with pytest.raises(ValueError, match=r"lr must be a number.*fm\.Schedule"):
+        fm.spec(fm.algorithms.fedavg, lr=[0.1, 0.2])

@@ -1,34 +1,51 @@
-"""What people import and look up: names, docstrings, options, and who imports whom."""
+"""Who imports whom, what people can look up, and that methods stay in their folders."""
 
 import ast
-import functools
 import inspect
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.components import name_of
 from fedjax_mos.lab import catalog
-from fedjax_mos.engine.hyperparameters import GLOSSARY
 
 PACKAGE = Path(fm.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-TABLES = {
-    "algorithm": catalog.ALGORITHMS,
-    "sampler": catalog.SAMPLERS,
-    "partition": catalog.PARTITIONS,
-    "local": {"local": catalog.LOCAL},
-}
-# Arguments that an experiment itself provides; what remains are options.
-PROVIDED = {
-    "algorithm": {"local"},
-    "sampler": {"cohort", "loss", "params", "order", "lr"},
-    "partition": {"labels", "clients", "seed", "groups"},
-    "local": {"loss", "plan", "augment", "forward"},
-}
+# A file imports from its own folder and from lower layers; a layer's folders are apart.
+LAYERS = (
+    ("types", "_version"),
+    ("tree", "schedule", "signatures", "machine"),
+    ("components",),
+    ("data", "channels", "models", "backends"),
+    ("client",),
+    ("objectives", "samplers", "engine"),
+    ("algorithms",),
+    ("lab",),
+    ("cli",),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+# Folders that are about methods, and may name them.
+METHODS = (
+    "algorithms",
+    "objectives",
+    "samplers",
+    "channels",
+    "models",
+    "data",
+    "lab/catalog",
+)
+# As papers write them; `storm` and others are also names of numbers.
+SPELLED = (
+    "FedAvg|FedAvgM|FedProx|FedOpt|SlowMo|FedAdagrad|FedAdam|FedYogi|FedAMS|FedCAMS"
+    "|SCAFFOLD|FedDyn|FedDC|FedCM|Mime|MimeLite|STEM|STORM|FedGLOMO|FedLOMO|FedMoS"
+    "|FedACG|MOON|FedMLB|FedLC|FedNTD|FedDecorr|LAG|UCS|ACS|CACS"
+)
+LONGEST = 250
 
 
 def module(path):
@@ -37,54 +54,132 @@ def module(path):
     return ".".join(p for p in parts if p != "__init__")
 
 
+MODULES = {module(f) for f in FILES}
+
+
 def imports(path):
-    """Our own modules that a file imports, anywhere in it."""
+    """Our own modules that a file imports, but those for annotations alone."""
+    tree = ast.parse(path.read_text())
+    typing = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            inside = {f"{node.module}.{alias.name}" for alias in node.names}
-            modules = {f"fedjax_mos.{module(f)}" for f in FILES}
-            names = (inside & modules) or [node.module]
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [
+                n if n.removeprefix("fedjax_mos.") in MODULES else node.module
+                for n in inside
+            ]
         else:
             continue
-        found |= {n.removeprefix("fedjax_mos.") for n in names if "fedjax_mos" in n}
+        ours = [n for n in names if n.partition(".")[0] == "fedjax_mos"]
+        if node not in typing:
+            found |= {n.removeprefix("fedjax_mos").lstrip(".") for n in ours}
     return found
 
 
-def files(*names):
-    """The files of modules, and those below packages, with these names."""
-    return [f for f in FILES if module(f).split(".")[0] in names]
+def folder(name):
+    return name.partition(".")[0]
 
 
-def outside(imported, *allowed):
-    """The imports that are neither one of `allowed` nor below one of them."""
-    return {
-        name
-        for name in imported
-        if not any(name == a or name.startswith(f"{a}.") for a in allowed)
-    }
+def below(*names):
+    """The files of modules, and those below folders, with these names."""
+    return [f for f in FILES if folder(module(f)) in names]
 
 
-def functions(factory):
-    """The function behind a factory, and those that a partial hands to it."""
-    if isinstance(factory, functools.partial):
-        given = [f for f in factory.args if inspect.isfunction(f)]
-        return [*functions(factory.func), *given]
-    return [factory]
+def outside_methods():
+    """Files of folders that know no method."""
+    apart = tuple(f"{PACKAGE / name}/" for name in METHODS)
+    return [f for f in FILES if not str(f).startswith(apart)]
 
 
-def arguments(factory):
-    """Names of a factory's arguments; those of a `**numbers` are its functions'."""
-    found, open_ended = set(), False
-    for function in [factory, *functions(factory)[1:]]:
-        parameters = inspect.signature(function).parameters.values()
-        named = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
-        found |= named if function is factory or open_ended else set()
-        open_ended |= len(named) < len(parameters)
-    return found
+# ---- layers --------------------------------------------------------------------------
+
+
+def test_every_folder_has_a_layer():
+    """A new folder is given its place, and no place is kept for one that is gone."""
+    there = {folder(module(f)) for f in FILES} - {""}
+    assert there == set(LEVEL)
+
+
+@pytest.mark.parametrize("name", LEVEL)
+def test_imports_go_down(name):
+    """A cycle, or a part that only works together with what is built on it."""
+    for path in below(name):
+        upward = {
+            other
+            for other in imports(path)
+            if folder(other) != name and LEVEL.get(folder(other), 99) >= LEVEL[name]
+        }
+        assert not upward, f"{module(path)} imports {upward}"
+
+
+def test_imports_are_seen():
+    """The reader of imports finds those of known files, else nothing is guarded."""
+    assert {"tree", "backends.mapping", "types"} <= imports(PACKAGE / "engine/round.py")
+    assert "lab.result" in imports(PACKAGE / "lab/folders.py")  # inside a function
+    assert "lab.experiment" not in imports(PACKAGE / "lab/assemble.py")  # annotations
+
+
+def test_engine_knows_no_component():
+    """A round, backend or run that works for one method only."""
+    above = {"algorithms", "samplers", "objectives", "models", "client", "lab", "cli"}
+    for path in below("engine", "backends"):
+        assert not above & {folder(n) for n in imports(path)}, path
+
+
+def test_engine_knows_no_channel_but_the_identity():
+    """A round that treats some compressor or rule apart."""
+    for path in below("engine", "backends"):
+        channels = {n for n in imports(path) if folder(n) == "channels"}
+        assert channels <= {"channels.identity"}, path
+
+
+def test_algorithms_know_no_engine():
+    """A method that only works on one backend, or with one sampler or channel."""
+    engine = {"engine", "backends", "samplers", "channels", "data", "machine"}
+    for path in below("algorithms", "objectives"):
+        assert not engine & {folder(n) for n in imports(path)}, path
+
+
+def test_files_are_short():
+    """A file that does more than one thing; a method that is longer than its paper."""
+    long = {module(f): len(f.read_text().splitlines()) for f in FILES}
+    assert {n: count for n, count in long.items() if count > LONGEST} == {}
+    methods = sorted(long[module(f)] for f in below("algorithms"))
+    assert methods[len(methods) // 2] <= 110 and methods[-1] <= 160, methods
+
+
+# ---- names ---------------------------------------------------------------------------
+
+
+def test_only_the_catalog_names_methods():
+    """A special case for one method hidden in a string outside of its folder."""
+    found = set()
+    for path in outside_methods():
+        if path == PACKAGE / "__init__.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and text in catalog.ALGORITHMS:
+                found.add((module(path), text))
+    assert not found
+    assert fm.Experiment.algorithm == catalog.DEFAULT_ALGORITHM in catalog.ALGORITHMS
+
+
+def test_prose_names_no_method():
+    """Code for all methods that is explained, and so written, for one of them."""
+    for path in outside_methods():
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            named = re.search(rf"\b({SPELLED})\b", line)
+            assert not named, f"{path}:{number} names {named and named[0]}"
 
 
 @pytest.mark.parametrize("name", fm.__all__)
@@ -102,108 +197,35 @@ def test_public_names_are_sorted():
     assert list(fm.__all__) == sorted(set(fm.__all__))
 
 
-@pytest.mark.parametrize("kind", ["algorithm", "sampler"])
-def test_factories_cite_their_paper(kind):
-    """A method whose origin a reader cannot find."""
-    for name, entry in TABLES[kind].items():
-        made_of = functions(entry.factory)
-        docs = [inspect.getdoc(f) for f in made_of]
-        assert all(docs), f"{kind} {name} has no docstring"
-        docs += [inspect.getmodule(f).__doc__ or "" for f in made_of]
-        found = re.search(r"\b(19|20)\d\d\b", " ".join(docs))
-        assert found, f"{kind} {name} cites no year"
+def test_no_public_name_hides_a_module():
+    """`fm.NAME` is a function or class only where fedjax_mos/NAME is no module."""
+    for path in PACKAGE.iterdir():
+        name = path.stem
+        if name in MODULES and hasattr(fm, name):
+            assert isinstance(getattr(fm, name), types.ModuleType), name
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_options_are_the_keyword_arguments(kind):
-    """An argument that --set cannot reach, or an option that the factory rejects."""
-    for name, entry in TABLES[kind].items():
-        known = arguments(entry.factory) - PROVIDED[kind]
-        assert set(entry.options) == known, f"{kind} {name}"
-        for dataset, tuned in entry.tuned.items():
-            assert set(tuned) <= known, f"{kind} {name} on {dataset}"
-            assert dataset in catalog.DATASETS
+@pytest.mark.parametrize(
+    "kind", ["algorithms", "backends", "channels", "models", "samplers", "objectives"]
+)
+def test_folders_say_what_they_have(kind):
+    """A component that help() says nothing about, or that is listed twice."""
+    inside = getattr(fm, kind)
+    assert list(inside.__all__) == sorted(set(inside.__all__))
+    for name in inside.__all__:
+        assert inspect.getdoc(getattr(inside, name)), f"{kind}.{name}"
 
 
-def test_model_options_are_arguments():
-    """An option of a model that its factory rejects."""
-    for name, entry in catalog.MODELS.items():
-        known = set(inspect.signature(entry.factory).parameters)
-        assert set(entry.options) <= known - {"classes"}, name
-
-
-def test_references_are_given():
-    """A name in `fedjax-mos list` without its source."""
-    for kind, entries in catalog.listing().items():
-        for entry in entries:
-            assert entry["reference"].strip(), f"{kind} {entry['name']}"
-
-
-def test_habits_name_what_exists():
-    """A data set whose default partition or model is gone."""
-    for dataset, habit in (catalog.HABITS | {"other": catalog.OTHER}).items():
-        assert habit.partition in catalog.PARTITIONS, dataset
-        assert habit.model in catalog.MODELS, dataset
-        assert 0 < habit.target < 1, dataset
-    assert set(catalog.HABITS) == set(catalog.DATASETS)
-
-
-def test_float_hyperparameters_are_in_the_glossary():
-    """A number whose range nobody checks, or one name with two meanings."""
-    for name, entry in catalog.ALGORITHMS.items():
-        floats = {k for k, v in entry.options.items() if isinstance(v, float)}
-        assert floats <= set(GLOSSARY), name
-    optional = {k for k, v in catalog.LOCAL.options.items() if v is None}
-    assert optional <= set(GLOSSARY)
-
-
-def test_foundations_import_nothing():
-    """A cycle through the types that every file imports."""
-    for path in files("types", "tree"):
-        assert not outside(imports(path), "types"), path
-
-
-def test_engine_knows_no_component():
-    """A round, backend or run that works for one method only."""
-    assert {"types", "tree", "backends"} <= imports(PACKAGE / "round.py")
-    allowed = ("types", "tree", "data", "channels.identity", "hyperparameters")
-    parts = {"round": ("backends",), "run": ("adapting", "history", "interrupts")}
-    for path in files("backends", "run", "round", "adapting", "history", "interrupts"):
-        extra = parts.get(module(path), ())
-        assert not outside(imports(path), *allowed, *extra), path
-
-
-def test_algorithms_know_no_engine():
-    """A method that only works on one backend."""
-    engine = ("round", "backends", "run", "experiment", "catalog")
-    for path in files("algorithms"):
-        assert not set(engine) & imports(path), path
-
-
-def test_parts_know_no_method():
-    """Data, local work, losses, channels or samplers that depend on a method."""
-    above = ("algorithms", "catalog", "experiment", "report", "cli", "round", "run")
-    lower = ("data", "plans", "local", "losses", "channels", "samplers", "models")
-    for path in files(*lower):
-        imported = imports(path)
-        assert outside(imported, *above) == imported, path
-
-
-def test_only_the_catalog_names_methods():
-    """A special case for one method hidden in a string below the catalog."""
-    for path in FILES:
-        upper = path.name in ("__init__.py", "experiment.py", "cli.py")
-        if upper or path.parent.name == "catalog":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                assert node.value not in catalog.ALGORITHMS, f"{path}:{node.lineno}"
-
-
-def test_algorithm_files_are_short():
-    """A method that no longer reads like its paper."""
-    lengths = sorted(len(p.read_text().splitlines()) for p in files("algorithms"))
-    assert lengths[len(lengths) // 2] <= 110 and lengths[-1] <= 160, lengths
+@pytest.mark.parametrize(
+    "kind", ["algorithms", "samplers", "channels", "partitions", "models"]
+)
+def test_the_catalog_is_reachable_by_name(kind):
+    """Whatever has a name on the command line is `fm.KIND.NAME` in Python."""
+    for name, entry in getattr(catalog, kind.upper()).items():
+        there = getattr(getattr(fm, kind), name_of(entry.factory), None)
+        assert there is entry.factory, f"{kind} {name}"
+    for name, loss in catalog.LOSSES.items():
+        assert getattr(fm.losses, name) is loss
 
 
 def test_import_is_light():

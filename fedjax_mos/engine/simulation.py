@@ -37,6 +37,10 @@ def simulation(
     shared; without them messages travel as they are. `schedule(hp, round)` changes a
     round's hyperparameters. A sampler's warm-up rounds may have a backend of their own.
     """
+    if not isinstance(local, LocalWork | Spec):
+        raise ValueError(
+            f"local must be fm.local_work(...) or a Spec of it: got {local!r}"
+        )
     backend = vmapped() if backend is None else backend
     specs = {
         "algorithm": algorithm,

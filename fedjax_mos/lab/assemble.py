@@ -122,7 +122,7 @@ def _local(
         factor = made.hp["scale"]
         if jax.tree_util.all_leaves([factor]):
             factor = jax.tree.map(lambda _: factor, network.shapes)
-        made = made.replace(scale=factor)
+        made = Spec(made.factory, made.static, made.hp | {"scale": factor})
     change = _published_augmentation() if experiment.augment else None
     return bound(made, mean_loss(network.apply, loss), plan, network.forward, change)
 

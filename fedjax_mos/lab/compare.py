@@ -100,6 +100,11 @@ def compare(
             raise ValueError(
                 f"members must be experiments: {name} is a {type(member).__name__}"
             )
+    folders_of: dict[str, str] = {}
+    for name in members:
+        first = folders_of.setdefault(_file_name(name), name)
+        if first != name:
+            raise ValueError(f"members {first} and {name} would share a folder")
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1: got {seeds}")
     results: dict[str, Result] = {}

@@ -7,7 +7,9 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +17,13 @@ import jax.numpy as jnp
 from fedjax_mos.backends.auto import backend_parts
 from fedjax_mos.components import Spec
 from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.lab import catalog
+from fedjax_mos.lab import catalog, folders, options
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting import Setting
-from fedjax_mos.schedule import check_length
+from fedjax_mos.schedule import Schedule, check_length
 from fedjax_mos.signatures import Factory
 from fedjax_mos.types import HostAssisted, Sampler
 
@@ -55,6 +57,8 @@ class Experiment(Setting):
             catalog.check_name("loss", catalog.LOSSES, self.loss)
         hp = {kind: self.parts[kind].spec.hp for kind in TRACED}  # checks all options
         check_length(hp, self.rounds)
+        for kind in self.parts.keys() - hp.keys():
+            _check_constant(kind, self.parts[kind].spec.hp)
 
     @cached_property
     def parts(self) -> Parts:
@@ -119,12 +123,17 @@ class Experiment(Setting):
         return not isinstance(getattr(self, field), str | None)
 
     def _own_options(self) -> list[str]:
-        """Options that hold a Spec or an object, such as an optimizer."""
-        plain = (bool, int, float, str, tuple, list, type(None))
-        return [
-            f"{kind}.{name}"
-            for kind, part in self.parts.items()
-            if not part.own
-            for name, value in part.spec.static.items()
-            if not isinstance(value, plain) and name in self.options
-        ]
+        """Options that were given as a Spec or an object, such as an optimizer."""
+        given = [n for n, value in self.options.items() if folders.is_object(value)]
+        homes = [options.home(name, self.parts) for name in given]
+        return [".".join([kind, *path]) for kind, path in homes]
+
+
+def _check_constant(kind: str, hp: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a schedule of what shapes the data or the model."""
+    for name, value in hp.items():
+        if isinstance(value, Schedule):
+            raise ValueError(
+                f"{kind}.{name} must be one number, the same in all rounds: got a "
+                f"schedule of {len(value)}"
+            )

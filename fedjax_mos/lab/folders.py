@@ -79,6 +79,15 @@ def as_json(value: Any) -> Any:
     return {"object": getattr(inner, "__name__", type(value).__name__)}
 
 
+def is_object(value: Any) -> bool:
+    """Whether a value is, or holds, something that JSON only names."""
+    stored = as_json(value)
+    if isinstance(stored, dict) and "object" in stored:
+        return True
+    inside = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, Mapping | tuple | list) and any(map(is_object, inside))
+
+
 def from_json(value: Any) -> Any:
     """What `as_json` wrote."""
     if isinstance(value, Mapping):
@@ -118,9 +127,10 @@ def read(folder: Path | str) -> "Result | Comparison | Cube | Tuned":
         "tuning": Tuned,
     }
     try:
-        stored = folder / CONFIG
+        path = folder / CONFIG
         # A sweep that was stopped has only its plan.
-        kind = read_json(stored if stored.exists() else folder / "plan.json")["kind"]
+        stored = read_json(path if path.exists() else folder / "plan.json")
+        kind = stored["kind"] if isinstance(stored, dict) else "none"
         return readers[kind].read(folder)
     except (FileNotFoundError, KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"{folder} holds no results of fedjax_mos: {error}") from error

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Home = tuple[str, tuple[str, ...]]  # kind, and the path of an option in its Spec
 
 
+class UnknownOptionError(ValueError):
+    """No component has an option of this name."""
+
+
 def parse(settings: Iterable[str], flag: str = "--set") -> dict[str, str]:
     """`["lr=0.1", "partition.alpha=0.3"]` as a dictionary, values still text."""
     out = {}
@@ -32,9 +36,13 @@ def parse(settings: Iterable[str], flag: str = "--set") -> dict[str, str]:
 def place(options: Mapping[str, Any], parts: "Parts") -> "Parts":
     """`parts` with `options` put into the components that have them."""
     placed = dict(parts)
+    homes: dict[Home, str] = {}
     # An optimizer before its own options.
     for name, value in sorted(options.items(), key=lambda item: item[0].count(".")):
-        kind, path = home(name, placed)
+        kind, path = where = home(name, placed)
+        if where in homes:
+            raise ValueError(f"{homes[where]} and {name} are the same option")
+        homes[where] = name
         part = placed[kind]
         placed[kind] = part._replace(spec=_with(part.spec, path, name, value))
     return placed
@@ -52,7 +60,9 @@ def home(name: str, parts: "Parts") -> Home:
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f" (did you mean {close[0]}?)" if close else ""
         why = _OPTIMIZERS.get(name.rpartition(".")[2], "")
-        raise ValueError(f"no option {name!r}{hint}{why}; there are {', '.join(known)}")
+        raise UnknownOptionError(
+            f"no option {name!r}{hint}{why}; there are {', '.join(known)}"
+        )
     if len(homes) > 1:
         choices = " or ".join(f"{kind}.{'.'.join(path)}" for kind, path in homes)
         raise ValueError(f"option {name!r} is ambiguous: say {choices}")
@@ -63,6 +73,15 @@ _OPTIMIZERS = dict.fromkeys(
     ("client_optimizer", "client_state"),
     ": this method's paper writes its own local step",
 ) | {"server_optimizer": ": this method's paper writes its own server step"}
+
+
+def replaced(
+    options: Mapping[str, Any], changes: Mapping[str, Any], parts: "Parts"
+) -> dict[str, Any]:
+    """`options` with `changes`, by whichever name an option goes in either."""
+    changed = {where for name in changes for where in _homes(name, parts)}
+    kept = {n: v for n, v in options.items() if changed.isdisjoint(_homes(n, parts))}
+    return {**kept, **changes}
 
 
 def accepts(name: str, parts: "Parts") -> bool:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,9 +56,15 @@ def population_of(experiment: "Experiment") -> Population:
         experiment.data_dir,
         part.name,
         *given,
-        tuple(sorted(made.options.items())),
-        tuple(sorted(part.spec.options.items())),
+        _hashable(made.options),
+        _hashable(part.spec.options),
     )
+
+
+def _hashable(options: Mapping[str, Any]) -> tuple:
+    """Options as a key: an array of one number is that number."""
+    plain = {n: v.item() if hasattr(v, "item") else v for n, v in options.items()}
+    return tuple(sorted(plain.items()))
 
 
 @lru_cache(maxsize=2)  # members of a comparison share one population
@@ -132,7 +138,7 @@ def _federated(
             f"got {experiment.clients}"
         )
     labels = [np.asarray(store.y) for store in stores.values()]
-    whole = all(y.dtype.kind in "ui" for y in labels)
+    whole = all(y.dtype.kind in "ui" and y.ndim == 1 for y in labels)
     outputs = 1 + max(int(y.max()) for y in labels) if whole else _numbers(train.y)
     return Population(train, dict(stores), outputs, lambda x: x)
 

@@ -1,6 +1,5 @@
 """Which layout is chosen, lanes over devices, and what the machine lends."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -14,18 +13,19 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.backends import auto as layout
+from fedjax_mos.engine import run as runner
 from tests import problem
 
-runner = importlib.import_module("fedjax_mos.run")  # `fm.run` is the function
-
-AVERAGE = fm.spec(fm.fedavg, lr=0.1, server_lr=1.0)
-WORK = fm.local_work(fm.cross_entropy(problem.softmax_net), fm.with_replacement(2, 3))
+AVERAGE = fm.spec(fm.algorithms.fedavg, lr=0.1, server_lr=1.0)
+WORK = fm.local_work(
+    fm.losses.mean_loss(problem.softmax_net), fm.plans.with_replacement(2, 3)
+)
 LANES = {
-    "chunked": fm.chunked(2),
-    "sharded": fm.sharded(),
-    "sharded chunks": fm.sharded(inner=fm.chunked(1)),
-    "spread": fm.spread(),
-    "spread chunks": fm.spread(inner=fm.chunked(2)),
+    "chunked": fm.backends.chunked(2),
+    "sharded": fm.backends.sharded(),
+    "sharded chunks": fm.backends.sharded(inner=fm.backends.chunked(1)),
+    "spread": fm.backends.spread(),
+    "spread chunks": fm.backends.spread(inner=fm.backends.chunked(2)),
 }
 
 
@@ -64,20 +64,20 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
     """Idle cores, or a working set that leaves the cache."""
     monkeypatch.setattr(jax, "device_count", lambda: devices)
-    assert layout.chosen(params, cohort, lanes) == expected
+    assert layout.choose(params, cohort, lanes) == expected
 
 
 def test_accelerators_do_everything_at_once(monkeypatch):
     """Rules for caches of a CPU that make an accelerator wait."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert layout.chosen(IMAGES, 25, 4) == ("vmapped", None)
+    assert layout.choose(IMAGES, 25, 4) == ("vmapped", None)
 
 
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
     """A cohort that waits for the idle steps of nearly all of its clients."""
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    assert layout.chosen(SMALL, 10, 1, 2.9) == ("vmapped", None)
-    assert layout.chosen(SMALL, 10, 1, 3.1) == ("chunked", 1)
+    assert layout.choose(SMALL, 10, 1, 2.9) == ("vmapped", None)
+    assert layout.choose(SMALL, 10, 1, 3.1) == ("chunked", 1)
     sizes = {"clients": 20, "partition": "dirichlet", "epochs": 1, "batch_size": 5}
     for alpha, name in ((100.0, "vmapped"), (0.05, "chunked:1")):
         given = fm.Experiment(cohort=4, **sizes, options={"partition.alpha": alpha})
@@ -90,7 +90,9 @@ def accuracy(params, batch):
 
 
 def trained(backend, lanes, rounds=3):
-    sim = fm.simulation(AVERAGE, WORK, fm.adaptive(3), backend=backend)
+    sim = fm.simulation(
+        AVERAGE, WORK, fm.spec(fm.samplers.adaptive), cohort=3, backend=backend
+    )
     data = problem.data()
     keys = jax.random.split(jax.random.key(0), lanes)
     start = jax.vmap(lambda k: sim.init(problem.softmax_params(), data, k))
@@ -100,7 +102,7 @@ def trained(backend, lanes, rounds=3):
 
 @cache
 def expected(lanes):
-    return trained(fm.vmapped(), lanes)
+    return trained(fm.backends.vmapped(), lanes)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +136,13 @@ def test_blocks_of_lanes_are_one_program(backend, lanes):
     assert runner._compiled._cache_size() == before + 1
 
 
-@pytest.mark.parametrize("outer", [fm.sharded, fm.spread])
+@pytest.mark.parametrize("outer", [fm.backends.sharded, fm.backends.spread])
 def test_lanes_go_as_inside(outer):
     """Side by side where the chunks were to keep them in the cache."""
-    for inner, loops in ((fm.chunked(1), True), (fm.vmapped(), False)):
+    for inner, loops in (
+        (fm.backends.chunked(1), True),
+        (fm.backends.vmapped(), False),
+    ):
         many = partial(outer(inner=inner).many, jnp.add, 1.0)
         assert ("scan" in str(jax.make_jaxpr(many)(jnp.zeros(4)))) == loops
 
@@ -145,7 +150,7 @@ def test_lanes_go_as_inside(outer):
 def test_devices_of_a_cpu_share_the_data():
     """A copy of the data set for every core."""
     data = problem.data()
-    placed, _ = fm.sharded().place(data, jnp.zeros(2), False)
+    placed, _ = fm.backends.sharded().place(data, jnp.zeros(2), False)
     shards = placed.x.addressable_shards
     assert len(shards) == 2
     assert len({shard.data.unsafe_buffer_pointer() for shard in shards}) == 1

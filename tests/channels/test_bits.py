@@ -14,7 +14,6 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.lab import catalog
-from fedjax_mos.samplers import lag_contact
 from fedjax_mos.types import Channel, Cohort, Sampler, Wire
 from tests import problem
 
@@ -46,10 +45,11 @@ def listed():
     mask = jnp.asarray(COHORTS >= 0)
     ids, weights = jnp.maximum(COHORTS, 0), mask / mask.sum(axis=1, keepdims=True)
 
-    def sample(t, key, params, data):
-        return Cohort(ids[t], weights[t], mask[t]), t + 1
+    def sample(state, view, key):
+        t = view.round
+        return Cohort(ids[t], weights[t], mask[t]), state
 
-    return Sampler(lambda data, key: jnp.zeros((), jnp.int32), sample)
+    return Sampler(lambda view, key: (), sample)
 
 
 # kappa such that a rule fires sometimes.
@@ -63,13 +63,12 @@ OPTIONS = {
     "aa_down": {"fraction": 0.25},
     "lag": {"lr": 0.15},
     "lag_ps": {"lr": 0.1},
-    "lag_contact": {"lr": 0.1, "smoothness": 0.5},
+    "lag_contact": {"smoothness": 0.5},
 }
 
 
-def component(table, name, *static):
-    entry = table[name]
-    return fm.spec(entry.factory, *static, **entry.options | OPTIONS.get(name, {}))
+def component(table, name):
+    return table[name].spec().replace(**OPTIONS.get(name, {}))
 
 
 def recipe(name, own_smoothness=False):
@@ -79,15 +78,15 @@ def recipe(name, own_smoothness=False):
     if name == "lag":
         sampler = problem.fixed_cohort(range(6))
     if name == "lag_ps":
-        params = problem.softmax_params()
-        sampler = component(catalog.SAMPLERS, entry.sampler, params)
+        sampler = component(catalog.SAMPLERS, entry.sampler)
         if own_smoothness:
             smoothness = jnp.array([0.2, 0.5, 1.0, 1.5, 2.0, 3.0])
-            sampler = lag_contact(params, lr=0.1, smoothness=smoothness)
+            sampler = sampler.replace(smoothness=smoothness)
     return fm.simulation(
         component(catalog.ALGORITHMS, name),
-        fm.local_work(fm.cross_entropy(problem.softmax_net), problem.cyclic(1, 3)),
+        fm.local_work(fm.losses.mean_loss(problem.softmax_net), problem.cyclic(1, 3)),
         sampler,
+        cohort=6,
         uplink=component(catalog.CHANNELS, entry.uplink),
         downlink=component(catalog.CHANNELS, entry.downlink),
     )
@@ -101,8 +100,8 @@ def infos(name, **options):
 
 def rolled(sim, data, params, rounds=ROUNDS):
     state = sim.init(params, data, KEY)
-    _, (info, _) = jax.jit(lambda s: fm.rollout(sim, data, s, KEY, rounds))(state)
-    return jax.device_get(info)
+    _, trace = jax.jit(lambda s: fm.rollout(sim, data, s, KEY, rounds))(state)
+    return jax.device_get(trace.info)
 
 
 def fired(info, name):
@@ -254,16 +253,16 @@ def echo(local):
         lambda down, mine, view, key: (down, mine, {}),
         lambda server, agg: server,
     )
-    return fm.Algorithm(lambda params: (Server(params), ()), (exchange,))
+    return fm.Algorithm(lambda params, key: (Server(params), ()), (exchange,))
 
 
 def echoing(sampler, **channels):
-    return fm.simulation(fm.spec(echo), None, sampler, **channels)
+    return fm.simulation(fm.spec(echo), problem.work(), sampler, **channels)
 
 
 def test_a_broadcast_is_paid_once_per_recipient():
     """One encoding, but every live client hears it; dead slots do not."""
-    sparse = fm.plain(fm.top_k(0.25))
+    sparse = fm.channels.plain(fm.channels.top_k(0.25))
     live = COHORTS >= 0
     data, params = problem.data(), problem.softmax_params()
     info = rolled(echoing(listed(), broadcast=sparse), data, params)
@@ -271,18 +270,21 @@ def test_a_broadcast_is_paid_once_per_recipient():
     np.testing.assert_array_equal(info.bits_up, live * DENSE)
     assert info.bits_down.sum(axis=1).tolist() == [n * SPARSE for n in LIVE]
     # One copy for all: dense in round 0 alone, for newcomers too.
-    info = rolled(echoing(listed(), broadcast=fm.difference(sparse)), data, params)
+    info = rolled(
+        echoing(listed(), broadcast=fm.channels.difference(sparse)), data, params
+    )
     price = np.where(np.arange(ROUNDS) == 0, DENSE, SPARSE)
     np.testing.assert_array_equal(info.bits_down, live * price[:, None])
     # Before a per-client channel the broadcast's price is that of first contact.
-    sim = echoing(listed(), broadcast=sparse, downlink=fm.difference(sparse))
+    sim = echoing(listed(), broadcast=sparse, downlink=fm.channels.difference(sparse))
     info = rolled(sim, data, params)
     np.testing.assert_array_equal(info.bits_down, live * SPARSE)
 
 
 def test_a_client_drawn_twice_transmits_once():
     """Merged draws are one message with a larger weight."""
-    info = rolled(echoing(fm.multinomial(5)), problem.data(), problem.softmax_params())
+    sim = echoing(fm.samplers.multinomial(problem.tools(5)))
+    info = rolled(sim, problem.data(), problem.softmax_params())
     live = info.cohort.mask
     assert (live.sum(axis=1) < 5).any()
     for bits in (info.bits_up, info.bits_down):
@@ -302,7 +304,7 @@ def test_cumulative_bits_are_exact_integers():
     """At 10^15 a float32 is wrong by 10^8 and an int32 wrapped around long ago."""
     clients, rounds, up, down = 1000, 300, 2**32 - 1, 2**32 - 17
     x, y = np.zeros((clients, 1), np.float32), np.zeros(clients, np.int32)
-    parts = fm.Partition(np.arange(clients), np.ones(clients, int))
+    parts = fm.partitions.Partition(np.arange(clients), np.ones(clients, int))
     sim = echoing(
         problem.fixed_cohort(range(clients)),
         uplink=claiming(up),

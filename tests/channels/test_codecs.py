@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fedjax_mos as fm
+from fedjax_mos.channels.codec_options import codec_of
 from fedjax_mos.channels.codecs import largest
-from fedjax_mos.channels.recipes import codec_of
 
 configuration.set_hypothesis_home_dir(tempfile.gettempdir())  # nothing in the repo
 checked = settings(max_examples=25, deadline=None, database=None, derandomize=True)
@@ -54,8 +54,8 @@ def flat(value):
 
 
 select = jax.jit(largest)
-top = jax.jit(lambda v, fraction: fm.top_k(fraction)(v, KEY))
-signed = jax.jit(lambda v: fm.scaled_sign()(v, KEY))
+top = jax.jit(lambda v, fraction: fm.channels.top_k(fraction)(v, KEY))
+signed = jax.jit(lambda v: fm.channels.scaled_sign()(v, KEY))
 
 
 def stable(v, k):
@@ -115,8 +115,8 @@ def test_scaled_sign_contracts(v):
 
 
 UNBIASED = {
-    "random_k": lambda each: fm.random_k(0.3, per_tensor=each),
-    "quantise": lambda each: fm.quantise(3, per_tensor=each),
+    "random_k": lambda each: fm.channels.random_k(0.3, per_tensor=each),
+    "quantise": lambda each: fm.channels.quantise(3, per_tensor=each),
 }
 
 
@@ -150,7 +150,7 @@ def test_quantise_rounds_to_a_neighbour():
 
     @jax.jit
     def quantised(v):
-        return [fm.quantise(bits)(v, KEY).value for bits in widths]
+        return [fm.channels.quantise(bits)(v, KEY).value for bits in widths]
 
     for bits, out in zip(widths, np.asarray(quantised(v)), strict=True):
         step = np.linalg.norm(v) / (2 ** (bits - 1) - 1)
@@ -161,48 +161,56 @@ def test_quantise_rounds_to_a_neighbour():
 
 def test_quantise_survives_huge_values():
     """A message that float32 can hold must not become NaN on the wire."""
-    assert np.isfinite(fm.quantise(4)(jnp.full(D, 1e25), KEY).value).all()
+    assert np.isfinite(fm.channels.quantise(4)(jnp.full(D, 1e25), KEY).value).all()
 
 
 @pytest.mark.parametrize("bits", [-1, 0, 1, 17, 32])
 def test_quantise_refuses_impossible_widths(bits):
     """One bit has no level, and more than 16 no use: the range must be named."""
     with pytest.raises(ValueError, match=rf"bits must lie in \[2, 16\]: got {bits}"):
-        fm.quantise(bits)
+        fm.channels.quantise(bits)
 
 
 # ---- the price -----------------------------------------------------------------------
 
 # Tensors of 5, 18 and 1 entries. fraction 1/4: k = 6 of 24; per tensor 1, 4 and 1.
 BITS = {
-    "top_k": (lambda each: fm.top_k(0.25, per_tensor=each), 6 * 64, (1 + 4 + 1) * 64),
+    "top_k": (
+        lambda each: fm.channels.top_k(0.25, per_tensor=each),
+        6 * 64,
+        (1 + 4 + 1) * 64,
+    ),
     # ceil(log2 24) = 5; per tensor ceil(log2 5) = 3, ceil(log2 18) = 5, one bit for 1.
     "top_k packed": (
-        lambda each: fm.top_k(0.25, per_tensor=each, packed_index=True),
+        lambda each: fm.channels.top_k(0.25, per_tensor=each, packed_index=True),
         6 * (32 + 5),
         1 * (32 + 3) + 4 * (32 + 5) + 1 * (32 + 1),
     ),
     "random_k": (
-        lambda each: fm.random_k(0.25, per_tensor=each),
+        lambda each: fm.channels.random_k(0.25, per_tensor=each),
         6 * 32 + 32,
         (1 * 32 + 32) + (4 * 32 + 32) + (1 * 32 + 32),
     ),
     "sign": (
-        lambda each: fm.scaled_sign(per_tensor=each),
+        lambda each: fm.channels.scaled_sign(per_tensor=each),
         24 + 32,
         (5 + 32) + (18 + 32) + (1 + 32),
     ),
     "quantise 2": (
-        lambda each: fm.quantise(2, per_tensor=each),
+        lambda each: fm.channels.quantise(2, per_tensor=each),
         2 * 24 + 32,
         2 * 24 + 3 * 32,
     ),
     "quantise 7": (
-        lambda each: fm.quantise(7, per_tensor=each),
+        lambda each: fm.channels.quantise(7, per_tensor=each),
         7 * 24 + 32,
         7 * 24 + 3 * 32,
     ),
-    "dense": (lambda each: lambda value, key: fm.dense(value), 32 * 24, 32 * 24),
+    "dense": (
+        lambda each: lambda value, key: fm.channels.dense(value),
+        32 * 24,
+        32 * 24,
+    ),
 }
 
 
@@ -229,7 +237,10 @@ def test_per_tensor_keeps_k_of_each():
 
     @jax.jit
     def both(value):
-        return [fm.top_k(0.25, per_tensor=p)(value, KEY).value for p in (False, True)]
+        return [
+            fm.channels.top_k(0.25, per_tensor=p)(value, KEY).value
+            for p in (False, True)
+        ]
 
     whole, each = both(value)
     assert whole["small"].tolist() == [0, 0, 0, 0]
@@ -259,7 +270,7 @@ def test_tensors_draw_independently():
 def test_a_traced_fraction_is_the_static_one(name):
     """A sweep over fractions must equal single runs, values and bits."""
     value = tree(4)
-    make = {"top_k": fm.top_k, "random_k": fm.random_k}[name]
+    make = {"top_k": fm.channels.top_k, "random_k": fm.channels.random_k}[name]
     fractions = [1e-9, 0.04, 1 / 8, 0.29, 1 / 3, 0.5, 1.0]
     traced = jax.jit(jax.vmap(lambda fraction: make(fraction)(value, KEY)))(
         jnp.array(fractions)
@@ -285,7 +296,7 @@ def flat_row(value, i):
 def numbers(fractions, d):
     """k of top-k for each traced fraction of d entries."""
     v = jnp.zeros(d)
-    price = jax.jit(jax.vmap(lambda fraction: fm.top_k(fraction)(v, KEY).bits))
+    price = jax.jit(jax.vmap(lambda fraction: fm.channels.top_k(fraction)(v, KEY).bits))
     return np.asarray(price(jnp.asarray(fractions, jnp.float32))) // 64
 
 
@@ -315,7 +326,7 @@ def test_static_fractions_are_exact_at_any_size():
 
     @jax.jit
     def prices(v):
-        return [fm.top_k(i / 1000)(v, KEY).bits for i in thousandths]
+        return [fm.channels.top_k(i / 1000)(v, KEY).bits for i in thousandths]
 
     got = [int(bits) for bits in prices(jnp.zeros(1_000_000))]
     assert got == [64 * 1000 * i for i in thousandths]
@@ -326,13 +337,13 @@ def test_static_fractions_are_exact_at_any_size():
 def test_codecs_by_name(name, unbiased):
     """The catalog's names must give the codecs they say."""
     expected = {
-        "top_k": fm.top_k(0.25),
-        "random_k": fm.random_k(0.25, unbiased=unbiased),
-        "sign": fm.scaled_sign(),
-        "quantise": fm.quantise(5, unbiased=unbiased),
+        "top_k": fm.channels.top_k(0.25),
+        "random_k": fm.channels.random_k(0.25, unbiased=unbiased),
+        "sign": fm.channels.scaled_sign(),
+        "quantise": fm.channels.quantise(5, unbiased=unbiased),
     }[name]
     value = tree()
-    named = codec_of(name, 0.25, 5, False, unbiased=unbiased)
+    named = codec_of(unbiased, codec=name, fraction=0.25, bits=5)
     got, wire = jax.jit(lambda v: (named(v, KEY), expected(v, KEY)))(value)
     np.testing.assert_array_equal(flat(got.value), flat(wire.value))
     assert int(got.bits) == int(wire.bits)
@@ -341,10 +352,12 @@ def test_codecs_by_name(name, unbiased):
 def test_an_unknown_codec_is_refused():
     """A typing error must list what there is."""
     with pytest.raises(ValueError, match="top_k.*random_k.*sign.*quantise.*'topk'"):
-        codec_of("topk", 0.25, 4, False)
+        codec_of(codec="topk")
 
 
-@pytest.mark.parametrize("codec", [fm.top_k(0.1), fm.scaled_sign()], ids=["k", "sign"])
+@pytest.mark.parametrize(
+    "codec", [fm.channels.top_k(0.1), fm.channels.scaled_sign()], ids=["k", "sign"]
+)
 def test_single_numbers_travel_as_they_are(codec):
     """A step size among the weights would be drowned or lost."""
     message = {"direction": jnp.arange(1.0, 21.0), "way": jnp.float32(0.001)}
@@ -358,7 +371,7 @@ def test_single_numbers_travel_as_they_are(codec):
 @pytest.mark.parametrize("name", ["top_k", "random_k", "sign", "quantise"])
 def test_codecs_with_memory_contract(name):
     """Error feedback around an expanding codec blows its residual up."""
-    codec = codec_of(name, 1 / 8, 4, False)
+    codec = codec_of(codec=name)
     v = jax.random.normal(jax.random.key(1), (512,))
     keys = jax.random.split(KEY, 200)
     lost = jax.vmap(lambda key: ((codec(v, key).value - v) ** 2).sum())(keys)

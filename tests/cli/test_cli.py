@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib
 import inspect
 import io
 import json
@@ -20,9 +19,11 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
-from fedjax_mos.lab import catalog
-from fedjax_mos.lab import experiment
-from fedjax_mos.lab import report
+from fedjax_mos.cli import commands
+from fedjax_mos.data.sources import SOURCES
+from fedjax_mos.engine.history import History
+from fedjax_mos.lab import assemble, catalog
+from fedjax_mos.lab.citation import short
 
 TINY = ["--clients", "12", "--cohort", "3", "--steps", "2", "--batch-size", "4"]
 COLUMNS = [
@@ -34,7 +35,13 @@ COLUMNS = [
     "bits_down",
     "seconds",
 ]
-RUN_FILES = {"config.json", "history.csv", "summary.json", "curves.png"}
+RUN_FILES = {
+    "config.json",
+    "history.csv",
+    "summary.json",
+    "params.msgpack",
+    "curves.png",
+}
 PNG = b"\x89PNG"
 
 
@@ -58,14 +65,6 @@ def command(*words):
     named = [t for t in out.getvalue().splitlines() if t.startswith("results in ")]
     folder = Path(named[0].removeprefix("results in ")) if named else None
     return Done(code, out.getvalue(), err.getvalue(), folder)
-
-
-def from_config(path):
-    """The experiment that a config.json describes."""
-    stored = json.loads(path.read_text())
-    fields = {f.name for f in dataclasses.fields(fm.Experiment)}
-    assert fields <= set(stored)
-    return fm.Experiment(**{name: stored[name] for name in fields})
 
 
 SETTINGS = {
@@ -104,7 +103,8 @@ def test_run_writes_what_it_promises(ran):
     assert ran.code == 0
     assert {path.name for path in ran.folder.iterdir()} == RUN_FILES
     history = pd.read_csv(ran.folder / "history.csv")
-    assert list(history.columns[:7]) == COLUMNS == list(report.COLUMNS)
+    assert list(history.columns[:4]) == COLUMNS[:4]
+    assert set(COLUMNS) <= set(history.columns)
     assert history["round"].tolist() == [1, 2, 3]
     assert (ran.folder / "curves.png").read_bytes().startswith(PNG)
 
@@ -112,22 +112,27 @@ def test_run_writes_what_it_promises(ran):
 def test_run_says_where_and_how_well(ran):
     """The folder's name or the result is not printed, or the bar hides them."""
     assert "results in" in ran.out.splitlines()[-1]
-    assert "test accuracy" in ran.out and "after 3 rounds" in ran.out
+    assert "final accuracy" in ran.out and "fedmos/ucs" in ran.out
+    final = pd.read_csv(ran.folder / "history.csv")["test_accuracy"].iloc[-1]
+    assert f"{100 * final:.1f} ± 0.0 %" in ran.out
     assert "3/3" in ran.err  # the progress bar
 
 
 def test_run_summary_agrees_with_history(ran):
     """A summary of another run than the one in history.csv."""
     history = pd.read_csv(ran.folder / "history.csv")
-    summary = json.loads((ran.folder / "summary.json").read_text())
+    (summary,) = json.loads((ran.folder / "summary.json").read_text())
     last = history.iloc[-1]
-    assert summary["rounds"] == 3
-    assert summary["final_accuracy"] == pytest.approx(last["test_accuracy"])
+    assert summary["rounds"] == 3 and summary["metric"] == "test_accuracy"
+    assert summary["final"] == pytest.approx(last["test_accuracy"])
+    assert summary["best"] == pytest.approx(history["test_accuracy"].max())
+    assert summary["final_test_loss"] == pytest.approx(last["test_loss"])
+    assert not summary["diverged"]
     assert (summary["bits_up"], summary["bits_down"]) == (
         last["bits_up"],
         last["bits_down"],
     )
-    assert summary["target"] == catalog.HABITS["digits"].target
+    assert summary["target"] == catalog.DATASET_DEFAULTS["digits"].target
     # Sampler ucs: every round three distinct clients send and get one model.
     parameters = (64 * 6 + 6) + (6 * 10 + 10)
     assert summary["bits_up"] == 3 * 3 * 32 * parameters
@@ -145,7 +150,7 @@ def test_run_settings_reach_every_component(ran):
 
 def test_run_again_from_its_config(ran):
     """config.json leaves out something that the run depends on."""
-    repeated = from_config(ran.folder / "config.json").run(progress=False).history
+    repeated = fm.read(ran.folder).experiment.run(progress=False).frame
     written = pd.read_csv(ran.folder / "history.csv")
     columns = written.columns.drop("seconds")
     np.testing.assert_allclose(repeated[columns], written[columns], rtol=1e-6)
@@ -179,8 +184,7 @@ def interrupted(monkeypatch):
     """Ctrl-C while the host waits for the second block of rounds."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach the main thread only")
-    history = importlib.import_module("fedjax_mos.history").History
-    add, calls = history.add, []
+    add, calls = History.add, []
 
     def impatient(self, *args):
         calls.append(args)
@@ -188,7 +192,7 @@ def interrupted(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         add(self, *args)
 
-    monkeypatch.setattr(history, "add", impatient)
+    monkeypatch.setattr(History, "add", impatient)
 
 
 @pytest.mark.usefixtures("interrupted")
@@ -211,7 +215,7 @@ def test_interrupted_comparison_keeps_its_members(tmp_path):
     done = command(*words, *members, "--out", tmp_path)
     assert done.code == 130
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"fedavg-ucs", "comparison.csv", "curves.png"}
+    assert names == {"fedavg-ucs", "comparison.csv", "config.json", "curves.png"}
     assert "fedavg/ucs" in done.out and "fedmos/ucs" not in done.out
 
 
@@ -223,13 +227,14 @@ def test_compare_writes_what_it_promises(compared):
     assert compared.code == 0
     members = {"fedmos-acs", "fedavg-ucs"}
     names = {path.name for path in compared.folder.iterdir()}
-    assert names == members | {"comparison.csv", "curves.png"}
+    assert names == members | {"comparison.csv", "config.json", "curves.png"}
     assert (compared.folder / "curves.png").read_bytes().startswith(PNG)
     for member in members:
         inside = compared.folder / member
         assert {path.name for path in inside.iterdir()} == RUN_FILES
         history = pd.read_csv(inside / "history.csv")
-        assert list(history.columns[:8]) == ["seed", *COLUMNS]
+        assert list(history.columns[:5]) == ["seed", *COLUMNS[:4]]
+        assert set(COLUMNS) <= set(history.columns)
         assert history["seed"].tolist() == [4, 4, 4, 5, 5, 5]
         summary = json.loads((inside / "summary.json").read_text())
         assert [run["seed"] for run in summary] == [4, 5]
@@ -253,8 +258,9 @@ def test_compare_table_agrees_with_histories(compared):
         path = compared.folder / name.replace("/", "-") / "history.csv"
         history = pd.read_csv(path)
         final = history[history["round"] == 3]
-        assert row["accuracy"] == pytest.approx(final["test_accuracy"].mean())
-        assert row["accuracy_std"] == pytest.approx(final["test_accuracy"].std(ddof=0))
+        assert row["metric"] == "test_accuracy"
+        assert row["final"] == pytest.approx(final["test_accuracy"].mean())
+        assert row["final_std"] == pytest.approx(final["test_accuracy"].std(ddof=0))
         good = history[history["test_accuracy"] >= 0.05]
         assert row["rounds_to_target"] == good.groupby("seed")["round"].min().mean()
         bits = (final["bits_up"] + final["bits_down"]).mean() / 1e6
@@ -267,7 +273,7 @@ def test_compare_settings_go_where_they_belong(compared):
         name: json.loads((compared.folder / name / "config.json").read_text())
         for name in ("fedmos-acs", "fedavg-ucs")
     }
-    tuned = catalog.ALGORITHMS["fedmos"].defaults("digits")["lr"]
+    tuned = catalog.ALGORITHMS["fedmos"].spec("digits").options["lr"]
     assert configs["fedavg-ucs"]["chosen"]["algorithm"]["lr"] == 0.2
     assert configs["fedmos-acs"]["chosen"]["algorithm"]["lr"] == tuned
     assert all(c["chosen"]["model"]["hidden"] == [6] for c in configs.values())
@@ -277,15 +283,15 @@ def test_compare_seeds_equal_single_runs(compared):
     """Runs that share a program influence one another."""
     folder = compared.folder / "fedavg-ucs"
     together = pd.read_csv(folder / "history.csv").set_index("seed").loc[5]
-    member = from_config(folder / "config.json")
-    alone = dataclasses.replace(member, seed=5).run(progress=False).history
+    member = fm.read(folder).experiment
+    alone = dataclasses.replace(member, seed=5).run(progress=False).frame
     columns = [name for name in together if name != "seconds"]
     np.testing.assert_allclose(together[columns], alone[columns], rtol=1e-4)
 
 
 def test_compare_defaults():
     """`compare` without arguments is no longer the README's comparison."""
-    defaults = inspect.signature(cli.compare).parameters
+    defaults = inspect.signature(commands.compare).parameters
     assert defaults["algorithms"].default == ("fedmos/acs", "fedmos/ucs", "fedavg/ucs")
     assert defaults["seeds"].default > 1
 
@@ -294,7 +300,7 @@ def test_compare_defaults():
 def batches(monkeypatch):
     """Every plan drawn in the rounds that run: {client's offset: rows}."""
     drawn = {}
-    make = experiment.with_replacement
+    make = assemble.with_replacement
 
     def note(offset, rows):
         drawn[int(offset)] = rows.tolist()
@@ -309,7 +315,7 @@ def batches(monkeypatch):
 
         return spy
 
-    monkeypatch.setattr(experiment, "with_replacement", spied)
+    monkeypatch.setattr(assemble, "with_replacement", spied)
     return drawn
 
 
@@ -327,13 +333,13 @@ def test_common_random_numbers(batches):
             batch_size=3,
             model="logistic",
         )
-        problem = member.build()
-        state, key = problem.start(jax.random.key(0))
-        step = jax.jit(problem.sim.step)
+        made = member.build()
+        state, key = made.start(jax.random.key(0))
+        step = jax.jit(made.sim.step)
         rounds = []
         for number in range(3):
             batches.clear()
-            state, info = step(problem.data, state, jax.random.fold_in(key, number))
+            state, info = step(made.data, state, jax.random.fold_in(key, number))
             jax.effects_barrier()
             rounds.append((np.asarray(info.cohort.ids), dict(batches)))
         seen[name] = rounds
@@ -355,15 +361,16 @@ def test_list_json():
     done = command("list", "--json")
     listing = json.loads(done.out)
     kinds = {"algorithms", "samplers", "channels", "partitions", "datasets", "models"}
-    assert kinds <= set(listing)
+    assert kinds | {"losses"} == set(listing)
     for kind in listing:
         assert listing[kind], kind
         for entry in listing[kind]:
-            assert entry["name"] and entry["reference"].strip(), (kind, entry)
-            assert isinstance(entry["hyperparameters"], dict)
+            assert entry["name"] and entry["description"].strip(), (kind, entry)
+            if kind not in ("losses", "datasets"):
+                assert isinstance(entry["options"], dict)
     names = {kind: {entry["name"] for entry in listing[kind]} for kind in kinds}
     assert names["algorithms"] == set(catalog.ALGORITHMS)
-    assert names["datasets"] == set(catalog.DATASETS)
+    assert names["datasets"] == set(SOURCES)
     assert {"fedmos", "fedavg", "fedmos_release"} <= names["algorithms"]
     assert {"acs", "ucs", "md"} <= names["samplers"]
 
@@ -374,12 +381,16 @@ def test_list_shows_every_name():
     for entries in catalog.listing().values():
         for entry in entries:
             assert f"  {entry['name']} " in done.out
-            assert entry["reference"] in done.out
-            for option, value in entry["hyperparameters"].items():
+            assert entry["description"] in done.out
+            assert all(short(key) in done.out for key in entry.get("cite", ()))
+            for option, value in entry.get("options", {}).items():
                 assert f"{option}={value}" in done.out
 
 
-@pytest.mark.parametrize("words", [[], ["run"], ["compare"], ["list"], ["data"]])
+@pytest.mark.parametrize(
+    "words",
+    [[], ["run"], ["compare"], ["sweep"], ["tune"], ["list"], ["cite"], ["data"]],
+)
 def test_help(words):
     """Help that does not come, or an option without a word on what it does."""
     done = command(*words, "--help")
@@ -387,6 +398,42 @@ def test_help(words):
     assert "fedjax-mos" in done.out
     if words == ["run"]:
         for field in dataclasses.fields(fm.Experiment):
-            if field.name != "options":
+            if field.name not in ("options", "metrics"):
                 assert f"--{field.name.replace('_', '-')}" in done.out
         assert "--set" in done.out and "--out" in done.out
+
+
+# ---- cite ----------------------------------------------------------------------------
+
+
+def test_cite():
+    """BibTeX of exactly what the flags choose, and nothing is loaded or run."""
+    words = ["--algorithm", "fedprox", "--sampler", "md", "--dataset", "cifar10"]
+    done = command("cite", *words, "--set", "lr=0.5")
+    assert done.code == 0 and not done.err
+    one = fm.Experiment(algorithm="fedprox", sampler="md", dataset="cifar10")
+    assert done.out.strip() == fm.citation(one).strip()
+    assert "@inproceedings{li2020fedprox," in done.out
+    assert command("cite", "--algorithm", "fedproxx").code == 2
+
+
+# ---- schedules -----------------------------------------------------------------------
+
+
+def test_schedules_on_the_command_line(monkeypatch, tmp_path):
+    """`--set lr=0.3,0.2` is one value per round, and is refused if rounds lack one."""
+    seen = []
+
+    def run(self, *args, **options):
+        seen.append(self)
+        raise ValueError("far enough")
+
+    monkeypatch.setattr(fm.Experiment, "run", run)
+    monkeypatch.setattr(commands, "use_all_cores", lambda: None)
+    words = ["run", "--set", "lr=0.3,0.2", "--out", tmp_path / "out"]
+    assert "far enough" in command(*words, "--rounds", 2).err
+    (one,) = seen
+    assert one.parts["algorithm"].spec.hp["lr"].values.tolist() == [0.3, 0.2]
+    done = command(*words, "--rounds", 3)
+    assert done.code == 2 and len(seen) == 1
+    assert "schedule algorithm.lr must have a value for each of 3 rounds" in done.err

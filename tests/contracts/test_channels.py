@@ -47,10 +47,13 @@ class Sending:
         self.start = self.channel.init(jax.tree.map(jnp.zeros_like, message(0)))
         self.keys = jax.random.split(KEY, 3)
         self.traces = 0
-        self.jitted = jax.jit(self.send)
+        self.jitted = jax.jit(self.counted)
+
+    def counted(self, *args):
+        self.traces += 1
+        return self.send(*args)
 
     def send(self, state, value, key):
-        self.traces += 1
         return self.channel.send(state, fm.channels.dense(value), key, self.context)
 
     def one_after_another(self, send):
@@ -95,10 +98,11 @@ def test_the_memory_keeps_its_shape(name):
 @channels
 def test_delivery_is_pure_and_compiles_once(name):
     """Hidden state would make equal calls differ; a weak type would recompile."""
-    made = Sending(name)
+    made = sending(name)
+    before = made.traces
     once, again = (made.one_after_another(made.jitted) for _ in range(2))
     chex.assert_trees_all_equal(once, again)
-    assert made.traces == 1
+    assert made.traces <= before + 1
     first, _ = made.jitted(made.start, made.messages[0], made.keys[0])
     other, _ = made.jitted(made.start, made.messages[0], made.keys[1])
     same = all(map(np.array_equal, *map(jax.tree.leaves, (first.value, other.value))))

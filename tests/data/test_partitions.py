@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from fedjax_mos.data import quota
-from fedjax_mos.data import partitions as partition
+from fedjax_mos.data import partitions, quota
 
 LABELS = np.random.default_rng(0).permutation(
     np.repeat(np.arange(5), range(60, 10, -10))
@@ -19,31 +18,32 @@ LABELS = np.random.default_rng(0).permutation(
 
 # name -> (rule with small options, whether it deals every example)
 RULES = {
-    "iid": (partition.iid, True),
+    "iid": (partitions.iid, True),
     "dirichlet_balanced": (
-        functools.partial(partition.dirichlet_balanced, alpha=0.3),
+        functools.partial(partitions.dirichlet_balanced, alpha=0.3),
         True,
     ),
     "dirichlet_visiting": (
-        functools.partial(partition.dirichlet_visiting, alpha=0.3),
+        functools.partial(partitions.dirichlet_visiting, alpha=0.3),
         True,
     ),
-    "dirichlet": (functools.partial(partition.dirichlet, alpha=0.3), True),
-    "quantity": (functools.partial(partition.quantity, alpha=0.3), True),
-    "shards": (functools.partial(partition.shards, shards_per_client=1), True),
+    "dirichlet": (functools.partial(partitions.dirichlet, alpha=0.3), True),
+    "quantity": (functools.partial(partitions.quantity, alpha=0.3), True),
+    "shards": (functools.partial(partitions.shards, shards_per_client=1), True),
     "classes": (
         functools.partial(
-            partition.classes, classes_per_client=2, smallest=2, largest=3
+            partitions.classes, classes_per_client=2, smallest=2, largest=3
         ),
         False,
     ),
     "ladder": (
         functools.partial(
-            partition.ladder, classes_per_client=2, sizes=(3, 2), fractions=(0.5, 0.5)
+            partitions.ladder, classes_per_client=2, sizes=(3, 2), fractions=(0.5, 0.5)
         ),
         False,
     ),
 }
+ANY_LABELS = ("iid", "quantity")  # of which only the number counts
 EQUAL = ("iid", "dirichlet_balanced", "dirichlet_visiting", "shards")
 
 
@@ -81,7 +81,7 @@ def test_deterministic_and_pure(name):
 
 
 def test_differs_between_seeds(name):
-    """The seed would be ignored: repeated runs would all share one partition."""
+    """The seed would be ignored: repeated runs would all share one partitions."""
     rule, _ = RULES[name]
     tables = [
         [sorted(rows) for rows in owned(rule(LABELS, 20, seed=s))] for s in (0, 1)
@@ -131,7 +131,7 @@ def test_rows_of_a_client_are_not_sorted_by_label(name):
     """The first rows of a client, a held-out part say, would all be of one class."""
     rule, _ = RULES[name]
     if name in ("classes", "ladder"):
-        rule = functools.partial(partition.classes, smallest=30, largest=30)
+        rule = functools.partial(partitions.classes, smallest=30, largest=30)
     labels = np.sort(LABELS)
     part = rule(labels, 4, seed=0)
     assert any((np.diff(labels[rows]) < 0).any() for rows in owned(part))
@@ -185,8 +185,8 @@ def visits(rng, alpha):
 @pytest.mark.parametrize(
     ("rule", "reference"),
     [
-        (partition.dirichlet_balanced, gumbel_top_k),
-        (partition.dirichlet_visiting, visits),
+        (partitions.dirichlet_balanced, gumbel_top_k),
+        (partitions.dirichlet_visiting, visits),
     ],
 )
 def test_balanced_rules_follow_the_published_loops(rule, reference):
@@ -194,7 +194,7 @@ def test_balanced_rules_follow_the_published_loops(rule, reference):
     labels = np.repeat(np.arange(4), COUNTS)
     draws = 800
     ours = [
-        partition.histogram(rule(labels, CLIENTS, seed=s, alpha=0.5), labels)
+        partitions.histogram(rule(labels, CLIENTS, seed=s, alpha=0.5), labels)
         for s in range(draws)
     ]
     rng = np.random.default_rng(1)
@@ -231,9 +231,9 @@ def test_balanced_draws_without_replacement():
 @pytest.mark.parametrize(
     "rule",
     [
-        partition.dirichlet,
-        partition.dirichlet_balanced,
-        partition.dirichlet_visiting,
+        partitions.dirichlet,
+        partitions.dirichlet_balanced,
+        partitions.dirichlet_visiting,
     ],
 )
 def test_alpha_sets_the_label_skew(rule):
@@ -241,7 +241,7 @@ def test_alpha_sets_the_label_skew(rule):
 
     def dominance(alpha):
         tables = [
-            partition.histogram(rule(LABELS, 10, seed=s, alpha=alpha), LABELS)
+            partitions.histogram(rule(LABELS, 10, seed=s, alpha=alpha), LABELS)
             for s in range(10)
         ]
         return np.mean([t.max(axis=1) / t.sum(axis=1) for t in tables])
@@ -270,7 +270,7 @@ def test_dirichlet_shares_have_dirichlet_moments(alpha):
     )
 
 
-@pytest.mark.parametrize("rule", [partition.dirichlet, partition.quantity])
+@pytest.mark.parametrize("rule", [partitions.dirichlet, partitions.quantity])
 @pytest.mark.parametrize("smallest", [1, 7, 10])
 def test_no_client_is_below_smallest(rule, smallest):
     """The repair would leave small clients, or lose examples."""
@@ -282,8 +282,8 @@ def test_no_client_is_below_smallest(rule, smallest):
 def test_dirichlet_repair_moves_no_more_than_it_must():
     """The repair would redraw clients that were large enough."""
     raw = quota.per_class(np.bincount(LABELS), 20, 0.1, np.random.default_rng(5))
-    part = partition.dirichlet(LABELS, 20, seed=5, alpha=0.1, smallest=4)
-    table = partition.histogram(part, LABELS)
+    part = partitions.dirichlet(LABELS, 20, seed=5, alpha=0.1, smallest=4)
+    table = partitions.histogram(part, LABELS)
     assert (raw.sum(axis=1) < 4).any()
     same = (table == raw).all(axis=1)
     medium = (raw.sum(axis=1) >= 4) & (raw.sum(axis=1) <= np.median(part.size))
@@ -309,18 +309,18 @@ def test_levelled(size, share):
 def test_quantity_skews_sizes_and_not_labels():
     """Sizes would be even, or the classes of a client would be skewed."""
     labels = np.arange(20_000) % 4
-    part = partition.quantity(labels, 10, seed=0, alpha=0.3)
+    part = partitions.quantity(labels, 10, seed=0, alpha=0.3)
     assert part.size.max() > 3 * np.median(part.size)
-    share = partition.histogram(part, labels)[np.argmax(part.size)] / part.size.max()
+    share = partitions.histogram(part, labels)[np.argmax(part.size)] / part.size.max()
     np.testing.assert_allclose(share, 0.25, atol=0.03)
-    even = partition.quantity(labels, 10, seed=0, alpha=1e6).size
+    even = partitions.quantity(labels, 10, seed=0, alpha=1e6).size
     np.testing.assert_allclose(even, 2000, rtol=0.01)
 
 
 def test_shards_are_runs_of_the_sorted_labels():
     """Clients would get scattered examples instead of label-sorted shards."""
     labels = np.random.default_rng(1).permutation(np.repeat(np.arange(5), 40))
-    part = partition.shards(labels, 20, seed=0, shards_per_client=2)
+    part = partitions.shards(labels, 20, seed=0, shards_per_client=2)
     place = np.empty(200, int)
     place[np.argsort(labels, kind="stable")] = np.arange(200)
     for rows in owned(part):
@@ -328,14 +328,14 @@ def test_shards_are_runs_of_the_sorted_labels():
         assert shard.size == 2
         assert (count == 5).all()
     # Dealt at random, clients hold two distant shards at times.
-    assert ((partition.histogram(part, labels) > 0).sum(axis=1) == 2).sum() > 5
+    assert ((partitions.histogram(part, labels) > 0).sum(axis=1) == 2).sum() > 5
 
 
 def test_classes_gives_two_classes_and_sizes_in_range():
     """FedMoS's MNIST clients would have other sizes or numbers of classes."""
     labels = np.arange(60_000) % 10
-    part = partition.classes(labels, 500, seed=0)
-    table = partition.histogram(part, labels)
+    part = partitions.classes(labels, 500, seed=0)
+    table = partitions.histogram(part, labels)
     assert part.size.min() == 10
     assert part.size.max() == 50
     assert ((table > 0).sum(axis=1) == 2).all()
@@ -363,10 +363,10 @@ def test_compositions_are_uniform(size, parts, low):
 
 def test_the_first_label_gets_at_least_a_quarter_of_smallest():
     """The lower bound of the published split would be lost."""
-    part = partition.classes(
+    part = partitions.classes(
         np.arange(40_000) % 10, 1000, seed=0, smallest=20, largest=20
     )
-    table = partition.histogram(part, np.arange(40_000) % 10)
+    table = partitions.histogram(part, np.arange(40_000) % 10)
     # r uniform in [5, 19]: a label has fewer than 5 only as the second, for r > 15.
     small = ((table > 0) & (table < 5)).any(axis=1).mean()
     assert abs(small - 4 / 15) < 4 * np.sqrt(4 / 15 * 11 / 15 / 1000)
@@ -408,52 +408,52 @@ def test_low_classes_never_cut_a_client_short(counts, parts, kinds):
 def test_classes_on_digits_with_hardly_an_example_to_spare(seed):
     """The experiments on scikit-learn's digits would lose clients or examples."""
     labels = np.random.default_rng(seed).permutation(load_digits().target)[:1078]
-    part = partition.classes(labels, 100, seed=seed, smallest=4, largest=16)
+    part = partitions.classes(labels, 100, seed=seed, smallest=4, largest=16)
     assert_valid(part, 1078, 100, covers=False)
     assert part.size.min() >= 4
     assert part.size.max() <= 16
-    table = partition.histogram(part, labels)
+    table = partitions.histogram(part, labels)
     assert ((table > 0).sum(axis=1) == 2).sum() >= 98
 
 
 def test_ladder_is_the_published_one():
     """FedMoS's CIFAR-10 clients would have other sizes, or uneven labels."""
     labels = np.repeat(np.arange(10), 5000)
-    part = partition.ladder(labels, 500, seed=0)
+    part = partitions.ladder(labels, 500, seed=0)
     want = np.repeat([200, 150, 100, 50, 20], [50, 100, 150, 150, 50])
     np.testing.assert_array_equal(part.size, want)
-    table = partition.histogram(part, labels)
+    table = partitions.histogram(part, labels)
     assert (table.max(axis=1) == want // 5).all()
     assert ((table > 0).sum(axis=1) == 5).all()
 
 
 def test_ladder_splits_what_does_not_divide():
     """A size that is no multiple of the classes would lose examples."""
-    part = partition.ladder(
+    part = partitions.ladder(
         LABELS, 4, seed=0, classes_per_client=3, sizes=(11, 7), fractions=(0.25, 0.75)
     )
     np.testing.assert_array_equal(part.size, [11, 7, 7, 7])
-    table = np.sort(partition.histogram(part, LABELS))[:, -3:]
+    table = np.sort(partitions.histogram(part, LABELS))[:, -3:]
     np.testing.assert_array_equal(table[:2], [[3, 4, 4], [2, 2, 3]])
 
 
 def test_natural_is_one_client_per_id():
     """Writers would be mixed, or come in another order."""
     groups = np.array(["c", "a", "c", "b", "a", "c"])
-    part = partition.natural(groups)
+    part = partitions.natural(groups)
     assert [rows.tolist() for rows in owned(part)] == [[1, 4], [3], [0, 2, 5]]
     with pytest.raises(ValueError, match="groups must have one id per example"):
-        partition.natural(np.zeros((2, 2)))
+        partitions.natural(np.zeros((2, 2)))
 
 
 def test_histogram_counts():
     """The heterogeneity we report would not be that of the clients."""
-    part = partition.dirichlet(LABELS, 8, seed=0, alpha=0.5)
-    table = partition.histogram(part, LABELS, classes=7)
+    part = partitions.dirichlet(LABELS, 8, seed=0, alpha=0.5)
+    table = partitions.histogram(part, LABELS, classes=7)
     want = [[int((LABELS[rows] == c).sum()) for c in range(7)] for rows in owned(part)]
     assert table.tolist() == want
     with pytest.raises(ValueError, match="classes must be between 5 and inf"):
-        partition.histogram(part, LABELS, classes=4)
+        partitions.histogram(part, LABELS, classes=4)
 
 
 # ---- errors --------------------------------------------------------------------------
@@ -469,8 +469,21 @@ def test_histogram_counts():
 )
 def test_bad_labels_are_named(name, labels, message):
     """One-hot, float or negative labels would be dealt as if they were classes."""
+    rule, _ = RULES[name]
+    if name in ANY_LABELS:
+        plain, other = rule(LABELS, 5, seed=0), rule(labels, 5, seed=0)
+        np.testing.assert_array_equal(other.order, plain.order)
+        np.testing.assert_array_equal(other.size, plain.size)
+        return
     with pytest.raises(ValueError, match=message):
-        RULES[name][0](labels, 5, seed=0)
+        rule(labels, 5, seed=0)
+
+
+@pytest.mark.parametrize("name", ANY_LABELS)
+def test_a_single_label_is_no_data_set(name):
+    """A number in place of an array would fail without a name."""
+    with pytest.raises(ValueError, match="labels must have one row per example: got 3"):
+        RULES[name][0](3, 1, seed=0)
 
 
 @pytest.mark.parametrize("clients", [0, 201])
@@ -486,62 +499,66 @@ def test_bad_numbers_of_clients_are_named(name, clients):
 @pytest.mark.parametrize(
     ("rule", "options", "message"),
     [
-        (partition.dirichlet, {"alpha": 0}, "alpha must be positive and finite: got 0"),
-        (partition.dirichlet_balanced, {"alpha": -1.0}, "alpha must be .* got -1.0"),
-        (partition.dirichlet_visiting, {"alpha": np.inf}, "alpha must be .* got inf"),
-        (partition.quantity, {"alpha": np.nan}, "alpha must be .* got nan"),
         (
-            partition.dirichlet,
+            partitions.dirichlet,
+            {"alpha": 0},
+            "alpha must be positive and finite: got 0",
+        ),
+        (partitions.dirichlet_balanced, {"alpha": -1.0}, "alpha must be .* got -1.0"),
+        (partitions.dirichlet_visiting, {"alpha": np.inf}, "alpha must be .* got inf"),
+        (partitions.quantity, {"alpha": np.nan}, "alpha must be .* got nan"),
+        (
+            partitions.dirichlet,
             {"alpha": 1, "smallest": 21},
             r"smallest must be between 1 and 20 \(examples per client\): got 21",
         ),
         (
-            partition.quantity,
+            partitions.quantity,
             {"alpha": 1, "smallest": 0},
             "smallest must be between 1 and 20 .* got 0",
         ),
         (
-            partition.shards,
+            partitions.shards,
             {"shards_per_client": 21},
             "shards_per_client must be between 1 and 20 .* got 21",
         ),
         (
-            partition.shards,
+            partitions.shards,
             {"shards_per_client": 2.5},
             "shards_per_client must be an integer: got 2.5",
         ),
         (
-            partition.classes,
+            partitions.classes,
             {"classes_per_client": 6},
             r"classes_per_client must be between 1 and 5 \(the number of classes\)",
         ),
         (
-            partition.classes,
+            partitions.classes,
             {"smallest": 9, "largest": 8},
             "smallest must be between 2 and 8 .* got 9",
         ),
         (
-            partition.classes,
+            partitions.classes,
             {"smallest": 30, "largest": 30},
             "10 clients ask for 300 examples and there are 200: lower clients or larg",
         ),
         (
-            partition.ladder,
+            partitions.ladder,
             {},
             "10 clients ask for 970 examples and there are 200: lower clients or sizes",
         ),
         (
-            partition.ladder,
+            partitions.ladder,
             {"sizes": (20, 4), "fractions": (0.5, 0.5)},
             "sizes must be between 5 and 200 .* got 4",
         ),
         (
-            partition.ladder,
+            partitions.ladder,
             {"sizes": (20, 10), "fractions": (0.5, 0.4)},
             r"fractions must be 2 non-negative .* got \(0.5, 0.4\)",
         ),
         (
-            partition.ladder,
+            partitions.ladder,
             {"sizes": (20, 10), "fractions": (0.5, 0.25, 0.25)},
             "fractions must be 2 non-negative",
         ),

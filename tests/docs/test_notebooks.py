@@ -1,12 +1,14 @@
 """Every notebook runs from top to bottom, as a reader finds it."""
 
-from pathlib import Path
+import ast
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+from tests.docs.printed import ROOT
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def code_cells(path):
@@ -22,6 +24,28 @@ def test_is_stored_clean(path):
         assert len(cell.source.splitlines()) <= 20, cell.source
     kernel = nbformat.read(path, as_version=4).metadata.kernelspec
     assert kernel.name == "python3"
+
+
+def imports(source):
+    """(module, what it is called) of every import; magics are no Python."""
+    plain = "\n".join(x for x in source.splitlines() if not x.startswith(("%", "!")))
+    for node in ast.walk(ast.parse(plain)):
+        if isinstance(node, ast.Import):
+            yield from ((name.name, name.asname) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, name.name) for name in node.names)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_imports_the_package_once_and_whole(path):
+    """Readers learn the public interface: `fm`, and nothing from inside."""
+    found = [
+        (module, name)
+        for cell in code_cells(path)
+        for module, name in imports(cell.source)
+        if module.split(".")[0] == "fedjax_mos"
+    ]
+    assert found == [("fedjax_mos", "fm")]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,69 +1,95 @@
 """The README's programs run as they are printed."""
 
-import re
-from functools import cache
+import contextlib
+import io
 
 import jax
+import numpy as np
 import pytest
 
 import fedjax_mos as fm
 from tests import problem
+from tests.docs import printed
+
+README = "README.md"
+NOTEBOOK, OWN, BELOW, SWEEP = printed.blocks(README)
 
 
-@pytest.fixture
-def blocks(pytestconfig):
-    text = (pytestconfig.rootpath / "README.md").read_text()
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-
-
-@cache
-def load(block):
-    names = {}
-    exec(compile(block, "README.md", "exec"), names)
-    return names
-
-
-def test_every_block_is_short(blocks):
+@pytest.mark.parametrize(
+    ("block", "most"), [(NOTEBOOK, 6), (OWN, 29), (BELOW, 20), (SWEEP, 8)]
+)
+def test_every_block_is_short(block, most):
     """The interface is only as good as its shortest example."""
-    assert len(blocks) == 4
-    for block in blocks:
-        lines = [line for line in block.splitlines() if line.strip()]
-        assert len(lines) <= 20
+    assert len(printed.lines(block)) <= most
 
 
-def test_the_notebook_example(blocks):
-    """Experiment in three lines."""
-    short = blocks[0].replace('options={"lr": 0.2}', 'options={"lr": 0.2}, rounds=2')
-    short = short.replace(".run(seeds=5)", ".run(seeds=2, progress=False)")
-    assert short.count("rounds=2") == 1 and short.count("seeds=2") == 1
-    assert len(load(short)["result"].history) == 4
+def test_the_notebook_example(capsys):
+    """Experiment, curves and citation in five lines."""
+    short = printed.shortened(
+        NOTEBOOK,
+        ('options={"lr": 0.2}', 'options={"lr": 0.2}, rounds=2'),
+        (".run(seeds=5)", ".run(seeds=2, progress=False)"),
+    )
+    names = printed.run(short, README)
+    assert len(names["result"].frame) == 4
+    assert names["figure"].axes
+    assert "@inproceedings{wang2023fedmos" in capsys.readouterr().out
 
 
-def test_own_arrays(blocks):
-    """Own arrays, loss and parameters learn something."""
-    history = load(blocks[1])["history"]
-    assert history["local_loss"].iloc[-1] < 0.7 * history["local_loss"].iloc[0]
+@pytest.fixture(scope="module")
+def own():
+    """What the block with own components prints and defines, after three rounds."""
+    short = OWN.replace("rounds=20", "rounds=3").replace(
+        "seeds=2)", "seeds=2, progress=False)"
+    )
+    assert short.count("rounds=3") == 2 and short.count("progress=False") == 2
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        names = printed.run(short, README)
+    return names | {"printed": out.getvalue()}
 
 
-def test_own_algorithm(blocks):
-    """An algorithm written by a reader runs in the engine."""
-    factory = load(blocks[2])["signed_average"]
-    loss = fm.cross_entropy(problem.softmax_net)
+def test_own_components_are_compared_and_swept(own):
+    """Own algorithm, model and data through `compare` and `sweep`, in 29 lines."""
+    rows = [line.split()[0] for line in own["printed"].splitlines()[2:4]]
+    assert set(rows) == {"signs", "FedAvg"}
+    assert "rounds to 80 %" in own["printed"]
+    cells = own["cube"].cells()
+    assert len(cells) == 4 and {"lr", "server_lr"} <= set(cells)
+    assert len(own["cube"].frame) == 4 * 2 * 3
+    # Both numbers matter, so both are leaves.
+    assert own["cube"].frame["test_loss"].nunique() > 4
+    assert own["own"].parts["algorithm"].spec.hp == {"lr": 0.1, "server_lr": 0.01}
+
+
+def test_own_algorithm(own):
+    """An algorithm written by a reader runs in the engine, by its own definition."""
     sim = fm.simulation(
-        fm.spec(factory, lr=0.1, server_lr=0.01),
-        fm.local_work(loss, fm.with_replacement(2, 3)),
-        fm.uniform(3),
+        fm.spec(own["signed_average"], lr=0.1, server_lr=0.01),
+        fm.local_work(
+            fm.losses.mean_loss(problem.softmax_net), fm.plans.with_replacement(2, 3)
+        ),
+        fm.spec(fm.samplers.uniform),
+        cohort=3,
     )
     data, key = problem.data(), jax.random.key(0)
     before = problem.softmax_params()
-    state, _ = sim.step(data, sim.init(before, data, key), key)
-    moved = abs(state.server.params["w"] - before["w"])
-    assert moved.max() == pytest.approx(0.01, rel=1e-4)
+    state, _ = jax.jit(sim.step)(data, sim.init(before, data, key), key)
+    moved = abs(np.asarray(state.server.params["w"] - before["w"]))
+    np.testing.assert_allclose(moved, 0.01, rtol=1e-4)
 
 
-def test_sweep(blocks):
+def test_one_level_below():
+    """Own arrays, loss and parameters learn something."""
+    history = printed.run(BELOW, README)["history"]
+    assert history["local_loss"].iloc[-1] < 0.7 * history["local_loss"].iloc[0]
+
+
+def test_sweep():
     """The sweep's example names an argument or a helper that is gone."""
-    short = blocks[3].replace("rounds=100", "rounds=1, model='logistic'")
-    short = short.replace("seeds=5", "seeds=1, progress=False")
-    assert "logistic" in short and "seeds=1" in short
-    assert len(load(short)["cube"].frame) == 6
+    short = printed.shortened(
+        SWEEP,
+        ("rounds=100", "rounds=1, model='logistic'"),
+        ("seeds=5", "seeds=1, progress=False"),
+    )
+    assert len(printed.run(short, README)["cube"].frame) == 6

@@ -1,6 +1,7 @@
 """Evaluation against NumPy: all examples, and client by client."""
 
 from functools import cache
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,17 @@ from tests import problem
 
 # 43 examples: 43 and 1 divide it, 7 and 10 do not, 200 is more than there are.
 BATCHES = (1, 7, 10, 43, 200)
-METRICS = fm.classification(problem.softmax_net)
+METRICS = fm.losses.measures(problem.softmax_net)
+
+
+class Server(NamedTuple):
+    params: Any
+
+
+def state(params=None):
+    """A state of which evaluation reads the server's model."""
+    params = problem.softmax_params() if params is None else params
+    return fm.types.RoundState(jnp.int32(0), Server(params), (), (), (), {})
 
 
 @cache
@@ -20,7 +31,7 @@ def shared():
     """Clients that share examples; row 5 belongs to three, rows 0..2 to nobody."""
     owned = [[5, 6, 7], [5, 8], [9, 5, 10, 11, 3, 4], [12, 8, 6, 5][:3]]
     sizes = np.array([len(rows) for rows in owned])
-    part = fm.Partition(np.concatenate(owned), sizes)
+    part = fm.partitions.Partition(np.concatenate(owned), sizes)
     return fm.federate(*problem.arrays(), part)
 
 
@@ -40,8 +51,8 @@ def positions(data):
 
 def test_devices_share_the_blocks():
     """Every device going through the whole store."""
-    evaluate = fm.evaluator(METRICS, 7, fm.sharded())
-    program = jax.jit(evaluate).lower(problem.softmax_params(), {"a": problem.data()})
+    evaluate = fm.evaluator(METRICS, 7, fm.backends.sharded())
+    program = jax.jit(evaluate).lower(state(), {"a": problem.data()})
     text = program.compile().as_text()
     assert "s32[4,7]" in text  # 43 examples are 7 blocks: 4 for each device, one empty
 
@@ -52,13 +63,15 @@ def test_the_problem_is_not_degenerate():
     assert 0 < accuracy.mean() < 1
 
 
-@pytest.mark.parametrize("backend", [None, fm.sharded()], ids=["plain", "sharded"])
+@pytest.mark.parametrize(
+    "backend", [None, fm.backends.sharded()], ids=["plain", "sharded"]
+)
 @pytest.mark.parametrize("batch_size", BATCHES)
 def test_the_evaluator_is_a_mean_over_examples(batch_size, backend):
     """A last block counted in full, or examples not owned, would shift the mean."""
     evaluate = jax.jit(fm.evaluator(METRICS, batch_size, backend))
     stores = {"train": problem.data(), "test": shared()}
-    got = evaluate(problem.softmax_params(), stores)
+    got = evaluate(state(), stores)
     assert set(got) == {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}
     for store, data in stores.items():
         for name, values in per_example().items():
@@ -81,7 +94,7 @@ def test_both_agree():
     """sum_i p_i (mean of client i) is the mean over all examples."""
     params, data = problem.softmax_params(), shared()
     each = fm.per_client(METRICS, 4)(params, data)
-    mean = fm.evaluator(METRICS, 4)(params, {"s": data})
+    mean = fm.evaluator(METRICS, 4)(state(params), {"s": data})
     share = np.asarray(data.size) / data.order.shape[0]
     for name, values in each.items():
         np.testing.assert_allclose(mean[f"s_{name}"], share @ values, rtol=1e-5)
@@ -94,8 +107,8 @@ def test_evaluation_is_without_dropout():
         assert key is None
         return problem.softmax_net(params, x, key)
 
-    evaluate = fm.evaluator(fm.classification(net), 10)
-    got = evaluate(problem.softmax_params(), {"s": problem.data()})
+    evaluate = fm.evaluator(fm.losses.measures(net), 10)
+    got = evaluate(state(), {"s": problem.data()})
     assert np.isfinite(got["s_loss"])
 
 
@@ -105,6 +118,33 @@ def test_values_take_the_dtype_of_the_parameters():
     def metrics(params, batch):
         return {"ok": batch.y >= 0, "int": jnp.full(batch.y.shape, 100, jnp.int8)}
 
-    got = fm.evaluator(metrics, 10)(jnp.zeros(()), {"s": problem.data()})
+    got = fm.evaluator(metrics, 10)(state(jnp.zeros(())), {"s": problem.data()})
     assert got["s_ok"].dtype == got["s_int"].dtype == jnp.float32
     assert float(got["s_ok"]) == 1 and float(got["s_int"]) == 100
+
+
+def test_any_model_of_the_state_can_be_evaluated():
+    """`model` says which parameters are measured, such as a running mean of them."""
+    params, stores = problem.softmax_params(), {"s": problem.data()}
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    other = fm.evaluator(METRICS, 43, model=lambda state: state.clients)
+    got = other(state(zeros)._replace(clients=params), stores)
+    expected = per_example()["loss"][np.asarray(stores["s"].order)].mean()
+    np.testing.assert_allclose(got["s_loss"], expected, rtol=1e-5)
+
+
+def test_own_loss_and_metrics():
+    """Any per-example function of outputs and labels is a loss or a metric."""
+
+    def largest(outputs, y):
+        return jnp.abs(outputs - y).max(-1)
+
+    x, y = problem.arrays()
+    hot, params = np.eye(problem.CLASSES, dtype=np.float32)[y], problem.softmax_params()
+    loss, data = fm.losses.squared_error, {"s": fm.federate(x, hot)}
+    measure = fm.losses.measures(problem.softmax_net, loss, {"largest": largest})
+    got = fm.evaluator(measure, 10)(state(), data)
+    away = x @ np.asarray(params["w"]) + np.asarray(params["b"]) - hot
+    np.testing.assert_allclose(got["s_loss"], (away**2).sum(1).mean() / 2, rtol=1e-5)
+    np.testing.assert_allclose(got["s_largest"], abs(away).max(1).mean(), rtol=1e-5)
+    assert set(got) == {"s_loss", "s_largest"}  # no accuracy of a regression

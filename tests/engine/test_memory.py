@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import models, samplers
+from fedjax_mos import models
 
 FEATURES, WIDTH, BATCH, CHUNK = 100, 50, 4, 2
 NUMBERS = {
@@ -29,20 +29,23 @@ def _optimised():
 
 def temporaries(method, clients=20, cohort=4, steps=4):
     """Bytes beside arguments and results of one round."""
-    net = models.mlp(hidden=(WIDTH,))
+    net = models.mlp(10, hidden=(WIDTH,))
 
     def logits(params, x, key):
         return models.apply(net, params, x, key)
 
     sim = fm.simulation(
-        fm.spec(getattr(fm, method), **NUMBERS[method]),
-        fm.local_work(fm.cross_entropy(logits), fm.with_replacement(steps, BATCH)),
-        samplers.uniform(cohort),
-        backend=fm.chunked(CHUNK),
+        fm.spec(getattr(fm.algorithms, method), **NUMBERS[method]),
+        fm.local_work(
+            fm.losses.mean_loss(logits), fm.plans.with_replacement(steps, BATCH)
+        ),
+        fm.spec(fm.samplers.uniform),
+        cohort=cohort,
+        backend=fm.backends.chunked(CHUNK),
     )
     x = np.zeros((clients * BATCH, FEATURES), np.float32)
     y = np.zeros(len(x), int)
-    parts = fm.Partition(np.arange(len(x)), np.full(clients, BATCH))
+    parts = fm.partitions.Partition(np.arange(len(x)), np.full(clients, BATCH))
     data, key = fm.federate(x, y, parts), jax.random.key(0)
     state = sim.init(models.init(net, key, jnp.asarray(x[:1])), data, key)
     compiled = jax.jit(sim.step, donate_argnums=1).lower(data, state, key).compile()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.lab import catalog
 from fedjax_mos.data.partitions import histogram
+from fedjax_mos.lab import catalog
 
 # Compile time dominates: the shortest program, but for the test of all methods.
 TINY = {
@@ -66,7 +66,7 @@ def reference(images):
 
 def check(result, rounds=1):
     """The history is complete, finite and counts what was sent."""
-    history = result.history
+    history = result.frame
     assert history["round"].tolist() == list(range(1, rounds + 1))
     assert np.isfinite(history.to_numpy(float)).all()
     assert history["test_accuracy"].between(0, 1).all()
@@ -87,9 +87,9 @@ def test_partition(partition):
     experiment = fm.Experiment(
         **TINY, dataset=dataset, partition=partition, options=options
     )
-    problem = experiment.build()
-    assert problem.data.size.shape == (8,)
-    assert int(problem.data.size.min()) >= 1
+    made = experiment.build()
+    assert made.data.size.shape == (8,)
+    assert int(made.data.size.min()) >= 1
     check(experiment.run(progress=False))
 
 
@@ -144,8 +144,8 @@ def test_backend(backend, reference):
     """A layout of clients on the machine that changes what is computed."""
     experiment = dataclasses.replace(reference.experiment, backend=backend)
     result = experiment.run(progress=False)
-    ours = result.history.drop(columns="seconds")
-    theirs = reference.history.drop(columns="seconds")
+    ours = result.frame.drop(columns="seconds")
+    theirs = reference.frame.drop(columns="seconds")
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
     for mine, other in zip(
         jax.tree.leaves(result.params), jax.tree.leaves(reference.params), strict=True
@@ -156,8 +156,8 @@ def test_backend(backend, reference):
 def test_same_seed_same_run(reference):
     """A run that cannot be repeated."""
     again = reference.experiment.run(progress=False)
-    columns = reference.history.columns.drop("seconds")
-    assert again.history[columns].equals(reference.history[columns])
+    columns = reference.frame.columns.drop("seconds")
+    assert again.frame[columns].equals(reference.frame[columns])
 
 
 def test_seeds_are_apart(reference):
@@ -165,8 +165,8 @@ def test_seeds_are_apart(reference):
     other = dataclasses.replace(reference.experiment, seed=1)
     data, ours = other.build().data, reference.experiment.build().data
     np.testing.assert_array_equal(data.order, ours.order)
-    history = other.run(progress=False).history
-    assert history["train_loss"][0] != reference.history["train_loss"][0]
+    history = other.run(progress=False).frame
+    assert history["train_loss"][0] != reference.frame["train_loss"][0]
     moved = dataclasses.replace(reference.experiment, data_seed=1).build().data
     assert not np.array_equal(moved.order, ours.order)
 
@@ -174,7 +174,7 @@ def test_seeds_are_apart(reference):
 def test_eval_every():
     """Evaluation in the wrong rounds, or none after the last."""
     arguments = {**TINY, "rounds": 5, "eval_every": 2}
-    history = fm.Experiment(**arguments).run(progress=False).history
+    history = fm.Experiment(**arguments).run(progress=False).frame
     evaluated = history["round"][history["test_loss"].notna()]
     assert evaluated.tolist() == [2, 4, 5]
 
@@ -208,15 +208,15 @@ def test_options_reach_their_component():
         "fedmos.storm": "0.25",
     }
     experiment = fm.Experiment(sampler="ucs", options=options)
-    chosen = experiment.chosen()
+    chosen = {kind: part.spec.options for kind, part in experiment.parts.items()}
     assert (chosen["algorithm"]["lr"], chosen["algorithm"]["storm"]) == (0.5, 0.25)
     assert chosen["sampler"] == {"weights": "mean"}
     assert chosen["partition"]["largest"] == 8
-    problem = experiment.build()
-    assert int(problem.data.size.max()) <= 8
-    assert problem.sim.hp["algorithm"]["lr"] == 0.5
-    assert problem.sim.hp["local"] == {"clip": 2.0}
-    state, _ = jax.eval_shape(problem.start, jax.random.key(0))
+    made = experiment.build()
+    assert int(made.data.size.max()) <= 8
+    assert made.sim.hp["algorithm"]["lr"] == 0.5
+    assert made.sim.hp["local"] == {"clip": 2.0}
+    state, _ = jax.eval_shape(made.start, jax.random.key(0))
     widths = {leaf.shape[-1] for leaf in jax.tree.leaves(state.server.params)}
     assert widths == {5, 4, 10}
 
@@ -226,36 +226,36 @@ def test_default():
     experiment = fm.Experiment()
     assert (experiment.algorithm, experiment.sampler) == ("fedmos", "acs")
     assert (experiment.dataset, experiment.cohort) == ("digits", 10)
-    problem = experiment.build()
-    size = np.asarray(problem.data.size)
+    made = experiment.build()
+    size = np.asarray(made.data.size)
     assert len(size) == 100
     assert (size.min(), size.max()) == (4, 16)
     assert len(np.unique(size)) == 13
-    parts = fm.Partition(np.asarray(problem.data.order), size)
-    table = histogram(parts, np.asarray(problem.data.y), classes=10)
+    parts = fm.partitions.Partition(np.asarray(made.data.order), size)
+    table = histogram(parts, np.asarray(made.data.y), classes=10)
     assert ((table > 0).sum(axis=1) == 2).all()
     assert len(np.unique(parts.order)) == len(parts.order)  # nobody shares
-    state, key = problem.start(jax.random.key(0))
-    _, info = jax.eval_shape(problem.sim.step, problem.data, state, key)
+    state, key = made.start(jax.random.key(0))
+    _, info = jax.eval_shape(made.sim.step, made.data, state, key)
     assert info.cohort.ids.shape == (10,)
-    assert set(problem.stores) == {"train", "test", "valid"}
+    assert set(made.stores) == {"train", "test", "valid"}
 
 
-def test_problem_is_the_low_level_interface(reference):
+def test_assembled_is_the_low_level_interface(reference):
     """What `build` returns does not give the same numbers by hand."""
-    problem = reference.experiment.build()
-    state, key = problem.start(jax.random.key(0))
+    made = reference.experiment.build()
+    state, key = made.start(jax.random.key(0))
     state, history = fm.run(
-        problem.sim,
-        problem.data,
+        made.sim,
+        made.data,
         state,
         key,
         1,
-        evaluate=problem.evaluate,
-        stores=problem.stores,
+        evaluate=made.evaluate,
+        stores=made.stores,
         progress=False,
     )
-    assert history["test_loss"][0] == reference.history["test_loss"][0]
-    logits = problem.apply(state.server.params, problem.stores["test"].x, None)
-    hits = np.asarray(logits.argmax(-1) == problem.stores["test"].y)
+    assert history["test_loss"][0] == reference.frame["test_loss"][0]
+    logits = made.apply(state.server.params, made.stores["test"].x, None)
+    hits = np.asarray(logits.argmax(-1) == made.stores["test"].y)
     np.testing.assert_allclose(hits.mean(), history["test_accuracy"][0], rtol=1e-6)

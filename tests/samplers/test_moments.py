@@ -1,55 +1,43 @@
-"""Samplers: one contract for all, exact moments, and ACS against its paper."""
+"""Samplers: fixed slots, exact moments, and the variances of the papers.
 
-import importlib
-from fractions import Fraction
-from functools import cache
+That a draw is pure and the same under jit, scan and vmap is a contract of all of them:
+tests/contracts/test_samplers.py.
+"""
 
-import chex
+from functools import cache, partial
+
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.samplers.cohort import merge_duplicates
+from tests.samplers.papers import algorithm_2, formulas, mnist_sizes
+from tests.samplers.population import draw, near, population, see, tools
 
 # Client 3 owns 14 of 30 examples: with three slots its expected count is 1.4.
 SIZES, COHORT, KEYS = (1, 2, 3, 14, 4, 6), 3, 20_000
 SAMPLERS = {
-    "eq28": lambda cohort: fm.uniform(cohort),
-    "mean": lambda cohort: fm.uniform(cohort, "mean"),
-    "share": lambda cohort: fm.uniform(cohort, "share"),
-    "multinomial": fm.multinomial,
-    "adaptive": fm.adaptive,
+    "eq28": fm.samplers.uniform,
+    "mean": partial(fm.samplers.uniform, weights="mean"),
+    "share": partial(fm.samplers.uniform, weights="share"),
+    "multinomial": fm.samplers.multinomial,
+    "adaptive": fm.samplers.adaptive,
 }
 UNBIASED = ("eq28", "multinomial", "adaptive")
 samplers = pytest.mark.parametrize("name", SAMPLERS)
 
 
-def population(sizes):
-    """Clients of given sizes; a sampler looks at no example."""
-    sizes = np.asarray(sizes)
-    return fm.types.FederatedData(
-        x=jnp.zeros((1, 1)),
-        y=jnp.zeros(1, jnp.int32),
-        order=jnp.zeros(sizes.sum(), jnp.int32),
-        offset=jnp.asarray(np.cumsum(sizes) - sizes, jnp.int32),
-        size=jnp.asarray(sizes, jnp.int32),
-        largest=int(sizes.max()),
-    )
-
-
 def start(sampler, sizes=SIZES):
-    """`key -> (cohort, state)`, and the data."""
-    data = population(sizes)
-    state = sampler.init(data, jax.random.key(0))
-    return state, lambda state, key: sampler.sample(state, key, (), data)
+    """A state, and `(state, key) -> (cohort, state)`."""
+    view = see(population(sizes))
+    state = sampler.init(view, jax.random.key(0))
+    return state, lambda state, key: sampler.sample(state, view, key)
 
 
 @cache
 def draws(name):
     """KEYS cohorts at once, and the weight of every client in them [KEYS, N]."""
-    state, sample = start(SAMPLERS[name](COHORT))
+    state, sample = start(SAMPLERS[name](tools(COHORT)))
     keys = jax.random.split(jax.random.key(7), KEYS)
     cohort = jax.jit(jax.vmap(lambda key: sample(state, key)[0]))(keys)
     ids, weights, mask = (np.asarray(leaf) for leaf in cohort)
@@ -72,29 +60,6 @@ def test_a_cohort_has_fixed_slots_and_unique_live_clients(name):
     with_dead = name in ("multinomial", "adaptive")
     assert (~mask).any() == with_dead
     assert {i for i in np.unique(ids[mask])} == set(range(len(SIZES)))
-
-
-@samplers
-def test_sampling_survives_jit_scan_and_vmap(name):
-    """A round is jitted, a run scanned, a sweep vmapped: all must choose alike."""
-    state, sample = start(SAMPLERS[name](COHORT))
-    keys = jax.random.split(jax.random.key(1), 5)
-
-    def body(state, key):
-        cohort, state = sample(state, key)
-        return state, cohort
-
-    last, scanned = jax.lax.scan(body, state, keys)
-    chex.assert_trees_all_equal_shapes_and_dtypes(last, state)
-    mapped = jax.vmap(lambda key: sample(state, key)[0])(keys)
-    jitted = jax.jit(sample)
-    singles = [jitted(state, key)[0] for key in keys]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *singles)
-    for other in (mapped, stacked):
-        np.testing.assert_array_equal(scanned.ids, other.ids)
-        np.testing.assert_array_equal(scanned.mask, other.mask)
-        np.testing.assert_allclose(scanned.weights, other.weights, rtol=1e-6)
-    assert len({tuple(row) for row in np.asarray(scanned.ids)}) > 1
 
 
 @pytest.mark.parametrize("name", UNBIASED)
@@ -164,130 +129,10 @@ def test_draws_weigh_one_each_and_are_merged(name):
     np.testing.assert_array_equal(mask.sum(axis=1), (times > 0.5).sum(axis=1))
 
 
-def test_merge_duplicates():
-    """Merging is what makes `a live client has one slot` true."""
-    cohort = merge_duplicates(jnp.array([4, 2, 4, 0, 4]), jnp.arange(1.0, 6.0))
-    live = np.asarray(cohort.mask)
-    got = dict(
-        zip(cohort.ids[live].tolist(), cohort.weights[live].tolist(), strict=True)
-    )
-    assert got == {0: 4.0, 2: 2.0, 4: 9.0}
-    assert live.sum() == 3 and (np.asarray(cohort.weights)[~live] == 0).all()
-
-
-def algorithm_2(sizes, M):
-    """FedMoS, Algorithm 2, line by line, in exact fractions: p[m][i]."""
-    clients = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
-    mass = [Fraction(M * size, sum(sizes)) for size in sizes]  # M p_i
-    P = [Fraction(0)] * len(sizes)
-    matrix = []
-    for _ in range(M):
-        total, p = Fraction(0), [Fraction(0)] * len(sizes)
-        for i in clients:
-            if P[i] < mass[i]:
-                p[i] = min(mass[i] - P[i], Fraction(1))
-                before, total = total, total + p[i]
-                if total <= 1:
-                    P[i] += p[i]
-                else:
-                    p[i] = 1 - before
-                    P[i] += p[i]
-                    break
-        matrix.append(p)
-    return matrix
-
-
-def populations():
-    """Five clients: random sizes, ties, giants; M = 1, in between, N and above."""
-    rng = np.random.default_rng(3)
-    sizes = [(4, 4, 4, 4, 4), (1, 1, 30, 1, 1), (2, 9, 1, 4, 6)]
-    sizes += rng.integers(1, 9, size=(4, 5)).tolist()
-    return [(tuple(s), M) for s in sizes for M in (1, 3, 5, 7)]
-
-
-def test_adaptive_is_algorithm_2(monkeypatch):
-    """The closed form must be the paper's matrix exactly, not approximately."""
-    asked, drawn = [], []
-
-    def randint(key, shape, low, high):
-        asked.append((shape, low, high))
-        return drawn[-1]
-
-    monkeypatch.setattr(jax.random, "randint", randint)
-    monkeypatch.setattr(  # unmerged, slot m is the draw of bin m
-        importlib.import_module("fedjax_mos.samplers.adaptive"),
-        "merge_duplicates",
-        lambda ids, weights: fm.types.Cohort(ids, weights, None),
-    )
-    seen = set()
-    for sizes, M in populations():
-        state, sample = start(fm.adaptive(M), sizes)
-        D, N = sum(sizes), len(sizes)
-        assert D <= 40
-
-        def clients(V, M=M, state=state, sample=sample):
-            drawn.append(jnp.full(M, V))
-            return sample(state, jax.random.key(0))[0].ids
-
-        # Every value of a draw; up to 40, so that all cases share their programs.
-        ids = np.asarray(jax.vmap(clients)(jnp.arange(40)))[:D]
-        assert asked[-1] == ((M,), 0, D)
-        counts = [np.bincount(ids[:, m], minlength=N).tolist() for m in range(M)]
-        paper = algorithm_2(sizes, M)
-        assert [[Fraction(c, D) for c in row] for row in counts] == paper, (sizes, M)
-        assert all(sum(row) == 1 for row in paper)
-        columns = [sum(row[i] for row in paper) for i in range(N)]
-        assert columns == [Fraction(M * size, D) for size in sizes]
-        seen |= {("ties", len(set(sizes)) < N), ("M = N", M == N), ("M = 1", M == 1)}
-    assert len(seen) == 6  # each of them both held and did not
-
-
-def owners(sizes, draws, M):
-    """Ids and counts, as a merged cohort reports them."""
-    D = int(sizes.sum())
-    order = np.argsort(-sizes, kind="stable")
-    example = (np.arange(M, dtype=np.int64) * D + np.asarray(draws, np.int64)) // M
-    ends = np.cumsum(sizes[order], dtype=np.int64)
-    ids = order[np.searchsorted(ends, example, side="right")]
-    return np.unique(ids, return_counts=True)
-
-
-def test_adaptive_is_exact_at_a_million_clients():
-    """Float positions are 8 % wrong there; integers must not be."""
-    M, sizes = 1000, np.random.default_rng(0).integers(1, 4, size=1_000_000)
-    data, sampler, key = population(sizes), fm.adaptive(M), jax.random.key(5)
-    state = jax.jit(sampler.init)(data, key)
-    cohort = jax.jit(lambda s, k, d: sampler.sample(s, k, (), d)[0])(state, key, data)
-    live = np.asarray(cohort.mask)
-    V = jax.random.randint(key, (M,), 0, int(sizes.sum()))
-    ids, counts = owners(sizes, V, M)
-    np.testing.assert_array_equal(np.asarray(cohort.ids)[live], ids)
-    np.testing.assert_allclose(np.asarray(cohort.weights)[live], counts / M, rtol=1e-6)
-
-
-def test_adaptive_does_not_overflow_at_its_limits():
-    """The largest cohort on the largest store: 32 unsigned bits must suffice."""
-    M, sizes = 32768, np.full(65536, 2**15 - 1)
-    sizes[0] += 2**31 - 1 - sizes.sum()
-    data = fm.types.FederatedData(
-        x=None,
-        y=None,
-        order=np.broadcast_to(np.int32(0), 2**31 - 1),  # only its length is used
-        offset=None,
-        size=jnp.asarray(sizes, jnp.int32),
-        largest=int(sizes.max()),
-    )
-    sampler, key = fm.adaptive(M), jax.random.key(5)
-    cohort = sampler.sample(sampler.init(data, key), key, (), data)[0]
-    live = np.asarray(cohort.mask)
-    ids, _ = owners(sizes, jax.random.randint(key, (M,), 0, 2**31 - 1), M)
-    np.testing.assert_array_equal(np.asarray(cohort.ids)[live], ids)
-
-
 @samplers
 def test_one_client_alone(name):
     """N = M = 1 must give that client weight 1."""
-    state, sample = start(SAMPLERS[name](1), sizes=(4,))
+    state, sample = start(SAMPLERS[name](tools(1)), sizes=(4,))
     cohort = sample(state, jax.random.key(0))[0]
     assert cohort.ids.tolist() == [0] and cohort.mask.tolist() == [True]
     np.testing.assert_allclose(cohort.weights, [1.0])
@@ -297,15 +142,61 @@ def test_one_client_alone(name):
 def test_an_empty_cohort_is_refused(name):
     """A cohort of no client would fail deep inside the round."""
     with pytest.raises(ValueError, match="cohort must be at least 1: got 0"):
-        SAMPLERS[name](0)
+        SAMPLERS[name](tools(0))
 
 
 def test_impossible_requests_are_refused():
     """Errors must name the argument, its value and its range."""
-    data = population(SIZES)
+    view = see(population(SIZES))
     with pytest.raises(ValueError, match="at most the number of clients, 6: got 7"):
-        fm.uniform(7).init(data, jax.random.key(0))
+        fm.samplers.uniform(tools(7)).init(view, jax.random.key(0))
     with pytest.raises(ValueError, match="weights must.*eq28.*mean.*share.*got 'sum'"):
-        fm.uniform(3, "sum")
+        fm.samplers.uniform(tools(3), weights="sum")
     with pytest.raises(ValueError, match="at most 32768 for ACS: got 32769"):
-        fm.adaptive(32769)
+        fm.samplers.adaptive(tools(32769))
+
+
+# ---- on the partitions of FedMoS ----------------------------------------------------
+
+TABLE = {
+    "UCS": fm.samplers.uniform,
+    "MD": fm.samplers.multinomial,
+    "ACS": fm.samplers.adaptive,
+    "systematic": fm.samplers.systematic,
+}
+
+
+def simulated(sizes, M, keys=4000):
+    """(mean, standard error) of sum_i (w_i - p_i)^2."""
+    p, result = sizes / sizes.sum(), {}
+    for name, make in TABLE.items():
+        squares = ((draw(make, M, sizes, keys)[1] - p) ** 2).sum(axis=1)
+        result[name] = squares.mean(), squares.std() / np.sqrt(keys)
+    return result
+
+
+def test_variances_on_the_mnist_partition():
+    """UCS >= MD >= ACS >= systematic there; with equal sizes UCS is below MD."""
+    for title, sizes in (
+        ("FedMoS MNIST partition", mnist_sizes()),
+        ("equal sizes", np.full(500, 30)),
+    ):
+        exact, sampled = formulas(sizes, 25), simulated(sizes, 25)
+        print(f"\nsum of Var w_i, N = 500, M = 25, {title}")
+        for name, value in exact.items():
+            mean, error = sampled[name]
+            print(f"{name:>10} {value:.5f}   simulated {mean:.5f} +- {error:.5f}")
+            near(mean, value, error)
+        if title == "equal sizes":
+            assert exact["UCS"] < exact["MD"]
+            assert sampled["UCS"][0] < sampled["MD"][0]
+            assert sampled["UCS"][1] < 1e-5  # always the same sum
+        else:
+            assert sizes.min() >= 10 and sizes.max() <= 50
+            values = list(exact.values())
+            assert values == sorted(values, reverse=True)
+            np.testing.assert_allclose(
+                values, [0.0438, 0.0399, 0.0377, 0.0377], rtol=0.03
+            )
+            order = [sampled[name][0] for name in ("UCS", "MD", "ACS")]
+            assert order == sorted(order, reverse=True)

@@ -37,6 +37,8 @@ def from_frame(
     if features is None:
         features = [c for c in frame.columns if c not in (label, client)]
     _check_features(frame, features)
+    if label in features:
+        raise ValueError(f"features must not name the label: got {label!r} among them")
     train, held = _split(frame, test, seed)
     _check_columns("test", held, [label, *features])
     _check_features(held, features)

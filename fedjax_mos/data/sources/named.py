@@ -18,7 +18,7 @@ from fedjax_mos.data.sources.formats import (
 from fedjax_mos.data.sources.generators import digits, synthetic
 from fedjax_mos.data.sources.images import read_image_folder
 from fedjax_mos.data.sources.locate import Layout, locate
-from fedjax_mos.signatures import options_of
+from fedjax_mos.signatures import arguments_of
 
 
 class Stored(NamedTuple):
@@ -148,7 +148,7 @@ SOURCES: dict[str, Source] = {
 def load(
     name: str, data_dir: str | Path | None = None, **options: float | bool
 ) -> Dataset:
-    """A data set by name, checked; `options` are those of its generator, if it has one.
+    """A data set by name, checked; `options` are those of its generator, if any.
 
     Names are those of `SOURCES`; `npz:PATH` or a path ending in .npz; `folder:PATH`
     with images in train/<class>/ and test/<class>/; `tfds:NAME` for what TensorFlow
@@ -161,7 +161,7 @@ def load(
     kind, _, rest = name.partition(":")
     source = SOURCES.get(name)
     generate = None if source is None else source.generate
-    known = options_of(generate) if generate else {}
+    known = arguments_of(generate) if generate else {}
     unknown = sorted(options.keys() - known)
     if unknown:
         takes = f"the options {', '.join(known)}" if known else "no options"

@@ -70,13 +70,16 @@ def listing() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+_PLAIN = (bool, int, float, str, tuple, type(None))  # what `list` shows in full
+
+
 def _row(name: str, entry: Entry) -> dict[str, Any]:
     links = {"uplink": entry.uplink, "downlink": entry.downlink}
     return {
         "name": name,
         "description": description(entry.factory),
         "options": {
-            n: v if isinstance(v, int | float | str | tuple | None) else "..."
+            n: v if type(v) in _PLAIN else "..."
             for n, v in entry.spec().options.items()
         },
         "tuned": entry.tuned,

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.lab import options
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.hypergradients.hypergrad import (
     Hypergradient,
@@ -125,14 +126,11 @@ def _check_start(found: Hypergradient, told: bool) -> None:
 
 def _with(experiment: Experiment, named: Named) -> Experiment:
     """The experiment with these numbers."""
-    plain = {n: v.item() if np.ndim(v) == 0 else v for n, v in _flat(named).items()}
-    return dataclasses.replace(experiment, options={**experiment.options, **plain})
+    plain = {n: jax.tree.map(_plain, value) for n, value in named.items()}
+    changed = options.replaced(experiment.options, plain, experiment.parts)
+    return dataclasses.replace(experiment, options=changed)
 
 
-def _flat(named: Named) -> Named:
-    """Numbers, arrays, schedules and trees as options take them."""
-    return {n: np.asarray(v) if _is_array(v) else v for n, v in named.items()}
-
-
-def _is_array(value: Any) -> bool:
-    return jax.tree_util.all_leaves([value])
+def _plain(leaf: Any) -> Any:
+    """A number as Python's own, an array as it is."""
+    return np.asarray(leaf).item() if np.ndim(leaf) == 0 else leaf

@@ -94,7 +94,9 @@ class Tuned:
         import pandas as pd
 
         stored = folders.read_json(Path(folder) / folders.CONFIG)
-        frame = pd.read_csv(Path(folder) / "trajectory.csv", keep_default_na=False)
+        text = {"unstable": str}  # "" is read as a missing number
+        frame = pd.read_csv(Path(folder) / "trajectory.csv", dtype=text)
+        frame["unstable"] = frame["unstable"].fillna("")
         return cls(
             folders.experiment_of(stored),
             folders.from_json(stored["hp"]),

@@ -11,6 +11,7 @@ from fedjax_mos.lab import options
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.parts import TRACED, Parts
+from fedjax_mos.schedule import check_length
 from fedjax_mos.types import Hp, Key, PyTree, RoundState
 
 Wrt = Sequence[str] | Mapping[str, PyTree]
@@ -51,8 +52,10 @@ def with_named(experiment: Experiment, wrt: Wrt | None) -> tuple[Assembled, Name
 
     named = {name: _get(known, (kind, *path)) for name, (kind, path) in homes.items()}
     named |= dict(wrt) if isinstance(wrt, Mapping) else {}
-    for kind, hp in nested(named).items():
-        check_hp(made.sim.specs[kind], hp, kind)
+    hp = nested(named)
+    for kind, leaves in hp.items():
+        check_hp(made.sim.specs[kind], leaves, kind)
+    check_length(hp, experiment.rounds)
     return made._replace(start=start), named
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from fedjax_mos.backends.auto import equal
 from fedjax_mos.components import Spec
@@ -48,9 +49,13 @@ def lanes(
     out, seen = [], set()
     for i, one in enumerate(members):
         label = {name: value_of(one, name) for name in axes}
-        if repr(label) in seen:
+        # A label only abbreviates schedules and objects.
+        hp = jax.tree.leaves([part.spec.hp for part in one.parts.values()])
+        values = tuple(np.asarray(leaf).tobytes() for leaf in hp)
+        known = (repr(label), _program(one), values)
+        if known in seen:
             raise ValueError(f"the configuration {label} is given twice")
-        seen.add(repr(label))
+        seen.add(known)
         first = experiment.seed + independent * i * seeds
         for seed in range(first, first + seeds):
             where = {"configuration": i} | label | {"seed": seed}

@@ -8,7 +8,6 @@ from typing import Any, get_type_hints
 from fedjax_mos.components import Spec
 from fedjax_mos.lab import options
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.parts import Parts, default_parts
 from fedjax_mos.schedule import Schedule
 from fedjax_mos.signatures import Option, arguments_of
 
@@ -24,15 +23,16 @@ def member(experiment: Experiment, configuration: Mapping[str, Any]) -> Experime
     """The experiment with this configuration, or a ValueError."""
     fields = {n: _typed(n, v) for n, v in configuration.items() if n in FIELDS}
     given = {n: v for n, v in configuration.items() if n not in FIELDS}
-    parts = default_parts(dataclasses.replace(experiment, **fields, options={}))
-    homes: dict[options.Home, str] = {}
-    for name in given:
-        home = _home(name, parts)
-        if home in homes:
-            raise ValueError(f"{homes[home]} and {name} are the same option")
-        homes[home] = name
-    changed: Any = fields | {"options": {**experiment.options, **given}}
-    return dataclasses.replace(experiment, **changed)
+    if "seed" in given:
+        raise ValueError("seed is an axis of every sweep: say how many by seeds=")
+    base = dataclasses.replace(experiment, **fields)
+    try:
+        parts = options.place(given, base.parts)
+    except options.UnknownOptionError as error:
+        message = f"{error}, and the fields {', '.join(FIELDS)}"
+        raise ValueError(message) from None
+    changed = options.replaced(base.options, given, parts)
+    return dataclasses.replace(base, options=changed)
 
 
 def value_of(member: Experiment, name: str) -> Any:
@@ -61,18 +61,6 @@ def as_cell(value: Any) -> Any:
         inside = ", ".join(f"{n}={as_cell(v)}" for n, v in changed.items())
         return f"{value.name}({inside})" if inside else value.name
     return getattr(value, "__name__", None) or str(value)
-
-
-def _home(name: str, parts: Parts) -> options.Home:
-    if name == "seed":
-        raise ValueError("seed is an axis of every sweep: say how many by seeds=")
-    try:
-        return options.home(name, parts)
-    except ValueError as error:
-        if options.accepts(name, parts):
-            raise
-        message = f"{error}, and the fields {', '.join(FIELDS)}"
-        raise ValueError(message) from None
 
 
 def _typed(name: str, value: Any) -> Any:

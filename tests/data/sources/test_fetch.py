@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedjax_mos.data.sources import fetch
-from fedjax_mos.data.sources import origins
+from fedjax_mos.data.sources import fetch, origins
 from fedjax_mos.data.sources.named import SOURCES
 
 FILES = {"a": b"content of a", "b": b"content of b"}

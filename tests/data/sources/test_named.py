@@ -1,4 +1,4 @@
-"""Data sets by name, their validation, and where their files are looked for."""
+"""Data sets by name, and where their files are looked for."""
 
 import gzip
 import time
@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_mos.data.sources import locate
-from fedjax_mos.data.sources.named import SOURCES, arrays, load
+from fedjax_mos.data.sources import SOURCES, load, locate
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+SHARED = Path(__file__).parents[3].parent / "shared" / "data"
 X = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4)
 Y = np.array([0, 1, 2, 0, 1, 2])
 
@@ -38,123 +37,6 @@ def nothing_installed(monkeypatch, tmp_path):
     monkeypatch.delenv("FEDJAX_MOS_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(locate, "SYSTEM", tmp_path / "system")
-
-
-def test_digits():
-    """Digits would change split, unit or shape between runs or releases."""
-    data, again = load("digits"), load("digits")
-    assert [len(p.y) for p in (data.train, data.valid, data.test)] == [1078, 359, 360]
-    assert data.train.x.shape == (1078, 8, 8, 1)
-    assert data.train.x.dtype == np.uint8 and data.train.y.dtype == np.int32
-    assert data.train.x.max() == 16 and data.classes == 10
-    np.testing.assert_array_equal(data.test.x, again.test.x)
-    rows = np.concatenate([p.x for p in (data.train, data.valid, data.test)])
-    from sklearn.datasets import load_digits
-
-    assert rows.sum() == load_digits().data.sum()
-    z = (data.train.x.astype(np.float32) - data.mean) / data.std
-    assert abs(z.mean()) < 1e-4 and abs(z.std() - 1) < 1e-4
-
-
-def test_synthetic_shape_and_groups():
-    """Clients would lose examples, labels their range, or the seed its effect."""
-    data = load("synthetic", clients=7, seed=3)
-    sizes = np.bincount(data.groups)
-    assert len(sizes) == 7 and sizes.min() >= 40
-    total = len(data.train.y) + len(data.test.y)
-    assert 0.19 < len(data.test.y) / total < 0.2 + 1e-9
-    assert data.train.x.shape[1:] == (60,) and data.train.x.dtype == np.float32
-    assert data.classes == 10 and data.valid is None
-    np.testing.assert_array_equal(
-        data.train.x, load("synthetic", clients=7, seed=3).train.x
-    )
-    assert not np.array_equal(data.groups, load("synthetic", clients=7).groups)
-
-
-def test_synthetic_follows_its_description():
-    """Sigma_jj = j^-1.2 or the meaning of alpha, beta and iid would be lost."""
-    data = load("synthetic", clients=40, iid=True, seed=1)
-    variance = data.train.x.var(axis=0)
-    expected = np.arange(1, 61) ** -1.2
-    np.testing.assert_allclose(variance, expected, rtol=0.15)
-    assert np.abs(data.train.x.mean(axis=0)).max() < 0.05
-
-    def spread(**options):
-        """Standard deviation over clients of the mean of a client's inputs."""
-        data = load("synthetic", clients=200, seed=1, **options)
-        means = [data.train.x[data.groups == k].mean() for k in range(200)]
-        return np.std(means)
-
-    assert 4 < spread(beta=5.0) < 6  # B_k ~ N(0, beta) with beta a deviation
-    assert spread(beta=0.0) < 0.3
-
-
-def test_synthetic_refuses_nonsense():
-    """A negative spread or no client would fail late and without a name."""
-    with pytest.raises(ValueError, match=r"alpha must lie in \[0, inf\): got -1"):
-        load("synthetic", alpha=-1.0)
-    with pytest.raises(ValueError, match="clients must be at least 1: got 0"):
-        load("synthetic", clients=0)
-
-
-def test_own_arrays():
-    """Own byte images would lose their channel axis, statistics or groups."""
-    data = arrays(X[:4], Y[:4], X[4:], Y[4:], groups=np.array([5, 5, 7, 7]))
-    assert data.train.x.shape == (4, 4, 4, 1) and data.classes == 3
-    np.testing.assert_allclose(data.mean, [X[:4].mean()], rtol=1e-6)
-    np.testing.assert_allclose(data.std, [X[:4].std()], rtol=1e-6)
-    assert data.groups.tolist() == [5, 5, 7, 7]
-
-
-def test_own_floats_are_taken_as_they_are():
-    """Prepared features would be normalised a second time."""
-    data = arrays(X / 7.0, Y, X / 7.0, Y, classes=5)
-    assert data.train.x.shape == (6, 4, 4) and data.train.x.dtype == np.float64
-    assert (data.mean, data.std, data.classes) == (0, 1, 5)
-
-
-def test_statistics_per_channel_and_constant_channels():
-    """Channels would share statistics, or a constant one would divide by zero."""
-    x = np.random.default_rng(0).integers(0, 256, (2100, 3, 3, 3), dtype=np.uint8)
-    x[..., 1] = 9
-    data = arrays(x, np.arange(2100) % 2, x, np.arange(2100) % 2)
-    np.testing.assert_allclose(data.mean, x.mean(axis=(0, 1, 2)), rtol=1e-5)
-    expected = x.std(axis=(0, 1, 2))
-    expected[1] = 1
-    np.testing.assert_allclose(data.std, expected, rtol=1e-5)
-
-
-F = X.astype(np.float32)
-NAN = np.where(np.arange(6)[:, None, None] == 3, np.nan, F)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"y_train": Y / 1.0}, "y_train must hold integer labels: got dtype float64"),
-        ({"y_train": Y - 1}, r"y_train must lie in \[0, 2\]: example 0 has label -1"),
-        ({"y_test": Y + 1}, r"y_test must lie in \[0, 2\]: example 2 has label 3"),
-        ({"y_train": Y[:5]}, r"y_train must have shape \[6\].*got \(5,\)"),
-        ({"y_train": Y[:, None]}, r"y_train must have shape \[6\].*got \(6, 1\)"),
-        ({"x_train": NAN}, "x_train must be finite: example 3 has a NaN"),
-        ({"x_test": F[:, :3]}, r"x_test must have .*\(4, 4\) float32: got \(3, 4\)"),
-        ({"x_test": F[:0], "y_test": Y[:0]}, "x_test must not be empty"),
-        ({"x_train": F.astype(str)}, "x_train must hold integers or floats"),
-        ({"x_train": F[:, 0, 0]}, r"x_train must have shape \[n, ...\]: got \(6,\)"),
-        ({"classes": 1}, "classes must be at least 2: got 1"),
-        ({"std": 1.0}, "mean and std must be given together"),
-        ({"mean": 0.0, "std": 0.0}, "std must be positive: got 0"),
-        ({"mean": [0.0, 1.0], "std": 1.0}, r"mean must be .*\(4,\).*got \(2,\)"),
-        ({"x_valid": F}, "x_valid and y_valid must be given together"),
-        ({"groups": Y[:5]}, r"groups must hold one integer.*got shape \(5,\)"),
-    ],
-)
-def test_bad_arrays_are_refused(change, message):
-    """Bad data would reach training, or the error would not name the argument."""
-    good = {"x_train": F, "y_train": Y, "x_test": F, "y_test": Y, "classes": 3}
-    arrays(**good)
-    with pytest.raises(ValueError, match=message):
-        arrays(**good | change)
 
 
 def test_npz_by_prefix_and_by_path(tmp_path):
@@ -191,7 +73,7 @@ def test_missing_data_says_what_to_do_at_once(name, tmp_path):
 def test_every_source_is_described():
     """A catalog would list a nameless or ambiguous row."""
     for source in SOURCES.values():
-        assert source.description and source.reference
+        assert source.description and source.cites
         assert (source.stored is None) != (source.generate is None)
 
 

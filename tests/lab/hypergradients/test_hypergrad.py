@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.lab.hypergradients.checkpointed_rollout import (
+    borders,
+    checkpointed_rollout,
+    segment_length,
+)
 from fedjax_mos.lab.hypergradients.hypergrad import differentiator
-from fedjax_mos.lab.hypergradients.numbers import with_numbers
-from fedjax_mos.lab.hypergradients.checkpointed_rollout import borders, segment_length, travel
+from fedjax_mos.lab.hypergradients.wrt import with_named
 from tests import float64, problem
 from tests.contracts import harness
 from tests.contracts.test_hypergrad import made
 
-LONG = "tests/contracts/test_hypergrad.py"
+LONG = ("tests/contracts/test_hypergrad.py", "-k", "central_differences or slope")
 ROUNDS = 5
 TINY = {
     "algorithm": "fedavg",
@@ -29,13 +33,13 @@ TINY = {
 
 def test_central_differences(pytestconfig):
     """Else tuning by gradient would go astray."""
-    float64.run(pytestconfig.rootpath, LONG)
+    float64.run(pytestconfig.rootpath, *LONG)
 
 
 @pytest.mark.slow
 def test_central_differences_of_the_others(pytestconfig):
     """The same for every other algorithm."""
-    float64.run(pytestconfig.rootpath, LONG, "-m", "slow")
+    float64.run(pytestconfig.rootpath, *LONG, "-m", "slow")
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +51,38 @@ def scalar():
 def test_one_rate_per_round_and_per_layer(scalar):
     """Rates of rounds and layers whose gradients do not add up to the one of all."""
     experiment = fm.Experiment(**TINY, options={"scale": 1.0})
-    lr = experiment.chosen()["algorithm"]["lr"]
-    _, numbers = with_numbers(experiment, ("scale",))
-    wrt = {"lr": np.full(ROUNDS, lr), **numbers}
+    lr = experiment.parts["algorithm"].spec.options["lr"]
+    _, named = with_named(experiment, ("scale",))
+    wrt = {"lr": fm.Schedule(np.full(ROUNDS, lr)), **named}
     found = fm.hypergrad(experiment, wrt, seeds=2)
     assert (scalar.mode, found.mode) == ("forward", "reverse")
     assert found.value == pytest.approx(scalar.value, rel=1e-5)
-    per_round = found.gradient["lr"]
+    per_round = found.gradient["lr"].values
     assert per_round.shape == (ROUNDS,) and (per_round != 0).all()
     whole = float(scalar.gradient["lr"])
     assert per_round.sum() == pytest.approx(whole, rel=1e-3)
     per_layer = jax.tree.leaves(found.gradient["scale"])
     assert len(per_layer) == 2
     assert sum(per_layer) == pytest.approx(lr * whole, rel=1e-3)
+
+
+def test_all_floats_of_the_algorithm_by_default():
+    """Without names every float of the algorithm is differentiated, and no other."""
+    named = {
+        name: set(with_named(fm.Experiment(**TINY | change), None)[1])
+        for name, change in {
+            "fedavg": {},
+            "fedmos": {"algorithm": "fedmos"},
+            "clip": {"options": {"clip": 1.0}},
+            "nested": {
+                "algorithm": "fedopt",
+                "options": {"server_optimizer": "sgd(learning_rate=1.0)"},
+            },
+        }.items()
+    }
+    assert named["fedavg"] == named["clip"] == {"lr", "server_lr"}
+    assert named["fedmos"] == {"lr", "storm", "prox", "server_momentum"}
+    assert named["nested"] == {"lr", "server_optimizer.learning_rate"}
 
 
 def test_norm_and_growth_are_reported(scalar):
@@ -75,9 +98,9 @@ def test_unstable_horizon_is_reported():
     """A gradient that explodes with the horizon and is returned as if it meant much."""
     traced = []
 
-    def evaluate(params, stores):
-        traced.append(params)
-        return problem.evaluate()(params, stores)
+    def evaluate(state, stores):
+        traced.append(state)
+        return problem.evaluate()(state, stores)
 
     made_up = made("fedavg")._replace(evaluate=evaluate)
     at = differentiator(made_up, 30, "test_loss", mode="forward")
@@ -103,7 +126,7 @@ def temporary(rounds):
 
     def objective(lr, data):
         state = sim.init(problem.tanh_params(), data, key, {"algorithm": {"lr": lr}})
-        state, _ = travel(sim, data, state, key, rounds)
+        state, _ = checkpointed_rollout(sim, data, state, key, rounds)
         return state.server.params["w"].sum()
 
     compiled = jax.jit(jax.grad(objective)).lower(0.3, data).compile()
@@ -120,11 +143,13 @@ def test_segments_are_about_the_root(rounds):
     )
 
 
-def test_travel_is_a_rollout():
+def test_it_is_a_rollout():
     """Rounds that are lost, or done twice, at the borders of segments."""
     sim, data, key = harness.simulate("fedavg"), problem.data(), jax.random.key(0)
     rounds, state = 17, harness.start(sim)  # a prime: the last segment is short
-    end, path = jax.jit(lambda s: travel(sim, data, s, key, rounds))(state)
+    end, path = jax.jit(lambda s: checkpointed_rollout(sim, data, s, key, rounds))(
+        state
+    )
     same, _ = jax.jit(lambda s: fm.rollout(sim, data, s, key, rounds))(state)
     assert int(end.round) == rounds and len(path["w"]) == len(borders(rounds)) == 5
     np.testing.assert_allclose(end.server.params["w"], same.server.params["w"], 1e-5)
@@ -133,7 +158,12 @@ def test_travel_is_a_rollout():
 
 @pytest.mark.parametrize(
     "codec",
-    [fm.top_k(0.3), fm.random_k(0.3), fm.scaled_sign(), fm.quantise(3)],
+    [
+        fm.channels.top_k(0.3),
+        fm.channels.random_k(0.3),
+        fm.channels.scaled_sign(),
+        fm.channels.quantise(3),
+    ],
     ids=["top_k", "random_k", "sign", "quantise"],
 )
 def test_straight_through(codec):
@@ -141,7 +171,7 @@ def test_straight_through(codec):
     value = {"w": jnp.linspace(-1, 1, 10), "n": jnp.asarray(2.0)}
     key, change = jax.random.key(0), jax.tree.map(jnp.ones_like, value)
     plain = codec(value, key)
-    through = fm.straight_through(codec)
+    through = fm.channels.straight_through(codec)
     sent, moved = jax.jvp(lambda v: through(v, key).value, (value,), (change,))
     assert jax.tree.all(jax.tree.map(jnp.array_equal, sent, plain.value))
     assert jax.tree.all(jax.tree.map(jnp.array_equal, moved, change))
@@ -151,7 +181,7 @@ def test_straight_through(codec):
 def test_ranks_have_no_derivative():
     """A gradient for a number of entries, which is whole."""
     value, key = jnp.linspace(-1, 1, 10), jax.random.key(0)
-    slope = jax.grad(lambda f: fm.random_k(f)(value, key).value.sum())(0.31)
+    slope = jax.grad(lambda f: fm.channels.random_k(f)(value, key).value.sum())(0.31)
     assert slope == 0
 
 
@@ -178,6 +208,7 @@ BAD = [
     (("clip",), {}, ("clip", "off", "options")),
     ((), {}, ("wrt", "none")),
     ({"lr": -1.0}, {}, ("lr", "(0, inf", "-1")),
+    ({"lr": fm.Schedule([0.1] * 4)}, {}, ("schedule", "lr", "5 rounds", "got 4")),
     (("lr",), {"objective": "loss"}, ("'loss'", "test_loss, train_loss, valid_loss")),
     (("lr",), {"objective": "valid_accuracy"}, ("valid_loss", "piecewise constant")),
     (("lr",), {"mode": "sideways"}, ("mode", "'sideways'", "forward", "reverse")),

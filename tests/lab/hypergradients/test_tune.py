@@ -1,16 +1,18 @@
 """Tuning by gradient: it descends, stays in its box, and says what goes wrong."""
 
-import json
 import signal
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
-from fedjax_mos.lab.hypergradients import tune, versus
+from fedjax_mos.lab.hypergradients import random_baseline as baseline
+from fedjax_mos.lab.hypergradients import tune
 from fedjax_mos.lab.hypergradients.hypergrad import Hypergradient, runs
+from fedjax_mos.lab.hypergradients.scales import flat
 
 TINY = {
     "algorithm": "fedavg",
@@ -34,7 +36,7 @@ def tuned():
 
 def test_it_descends_and_stays_in_its_box(tuned):
     """Steps uphill, or out of the bounds."""
-    way = tuned.trajectory
+    way = tuned.frame
     assert way["valid_loss"].is_monotonic_decreasing
     assert way["valid_loss"].iloc[-1] < way["valid_loss"].iloc[0]
     assert way["lr"].is_monotonic_increasing
@@ -44,10 +46,12 @@ def test_it_descends_and_stays_in_its_box(tuned):
 
 def test_the_best_point_is_an_experiment(tuned):
     """Numbers that the tuned experiment does not have."""
-    best = tuned.trajectory["valid_loss"].idxmin()
-    chosen = tuned.experiment.chosen()["algorithm"]
-    assert chosen["lr"] == pytest.approx(tuned.trajectory["lr"][best], rel=1e-6)
-    assert chosen["server_lr"] == SLOW_START.chosen()["algorithm"]["server_lr"]
+    best = tuned.frame["valid_loss"].idxmin()
+    chosen = tuned.experiment.parts["algorithm"].spec.options
+    assert chosen["lr"] == pytest.approx(tuned.frame["lr"][best], rel=1e-6)
+    assert (
+        chosen["server_lr"] == SLOW_START.parts["algorithm"].spec.options["server_lr"]
+    )
 
 
 def test_an_interrupt_keeps_the_updates(monkeypatch):
@@ -59,7 +63,7 @@ def test_an_interrupt_keeps_the_updates(monkeypatch):
         return row(*args)
 
     monkeypatch.setattr(tune, "_row", interrupted)
-    way = fm.tune(SLOW_START, ("lr",), updates=UPDATES, progress=False).trajectory
+    way = fm.tune(SLOW_START, ("lr",), updates=UPDATES, progress=False).frame
     assert way["update"].tolist() == [0]
 
 
@@ -67,7 +71,7 @@ def test_cost_counts_rounds(tuned):
     """A gradient that is taken for one run in the comparison with a sweep."""
     one = 3 * runs("forward", {"lr": 0.1})
     assert one == 3 * 3
-    assert tuned.trajectory["cost"].tolist() == [one * (i + 1) for i in range(UPDATES)]
+    assert tuned.frame["cost"].tolist() == [one * (i + 1) for i in range(UPDATES)]
 
 
 def test_the_rival_costs_as_much_and_the_picture_shows_both(tuned, monkeypatch):
@@ -80,21 +84,21 @@ def test_the_rival_costs_as_much_and_the_picture_shows_both(tuned, monkeypatch):
         frame = frame.assign(seed=0, round=3, valid_loss=1.0, diverged=False)
         return fm.Cube(frame, ("lr",), True)
 
-    monkeypatch.setattr(versus, "sweep", sweep)
-    cube = versus.rival(SLOW_START, ("lr",), tuned, bounds=BOX)
+    monkeypatch.setattr(baseline, "sweep", sweep)
+    cube = fm.random_baseline(SLOW_START, ("lr",), tuned, bounds=BOX)
     drawn = np.array([point["lr"] for point in asked["points"]])
     assert len(drawn) == 3 * UPDATES and len(set(drawn)) == len(drawn)
     assert (drawn >= BOX["lr"][0]).all() and (drawn <= BOX["lr"][1]).all()
-    figure = versus.picture(tuned, cube)
+    figure = tuned.trajectory(cube)
     labels = [t.get_text() for t in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["points tried", "tuned by gradient", "random sweep"]
+    assert labels == ["points tried", "by gradient", "random sweep"]
 
 
 def test_scales_follow_the_glossary():
     """A momentum above one, or a rate below zero, along the way."""
     experiment = fm.Experiment(rounds=1, options={"server_momentum": 0.0})
     names = ("lr", "storm", "prox", "server_momentum")
-    drawn = pd.DataFrame(tune.draws(experiment, names, 200))
+    drawn = pd.DataFrame(baseline.draws(experiment, names, 200))
     assert drawn[["storm", "server_momentum"]].max().max() < 0.99
     assert drawn.min().min() >= 1e-4 and drawn["lr"].max() > 1
     assert drawn["lr"].median() < 0.3  # even on the log scale: half below 0.03
@@ -110,14 +114,12 @@ class Wild:
     def __call__(self, *arguments):
         return self.at
 
-    def at(self, numbers):
-        lr = float(numbers["lr"])
+    def at(self, named):
+        lr = float(np.mean(flat(named["lr"])))
         self.seen.append(lr)
         unstable = self.first or ("wild" if lr > 0.1 else "")
-        growth, slope = np.ones(1), np.float32(-1.0)
-        return Hypergradient(
-            -lr, {"lr": slope}, 1.0, growth, growth, unstable, "forward"
-        )
+        growth, slope = np.ones(1), jax.tree.map(lambda v: -np.ones_like(v), named)
+        return Hypergradient(1 - lr, slope, 1.0, growth, growth, unstable, "forward")
 
 
 @pytest.fixture
@@ -134,9 +136,38 @@ def test_it_turns_back_where_the_horizon_is_unstable(wild):
     first, second, third, _ = wild.seen
     assert second > 0.1 and first < third < second
     assert third == pytest.approx(np.sqrt(first * second), rel=1e-5)
-    marked = tuned.trajectory["unstable"] != ""
+    marked = tuned.frame["unstable"] != ""
     assert marked.tolist() == [lr > 0.1 for lr in wild.seen]
-    assert tuned.numbers["lr"] <= 0.1
+    assert tuned.hp["lr"] <= 0.1
+
+
+@pytest.mark.usefixtures("wild")
+def test_schedules_are_tuned(tmp_path):
+    """One value per round is tuned, kept in the experiment, written and read."""
+    rates = fm.Schedule([0.01, 0.02, 0.03])
+    start = fm.Experiment(**TINY, options={"algorithm.lr": 0.5})
+    tuned = fm.tune(start, {"lr": rates}, updates=2, progress=False)
+    found = tuned.experiment.parts["algorithm"].spec.hp["lr"]
+    assert isinstance(found, fm.Schedule) and len(found) == TINY["rounds"]
+    assert (found.values > rates.values).all()  # by other values than the start's
+    assert list(tuned.experiment.options) == ["lr"]
+    assert tuned.frame["lr"].iloc[0] == pytest.approx(0.02, rel=1e-5)
+    tuned.write(tmp_path)
+    again = fm.read(tmp_path)
+    for one in (again.hp["lr"], again.experiment.options["lr"]):
+        np.testing.assert_array_equal(one.values, found.values)
+
+
+@pytest.mark.usefixtures("wild")
+def test_a_factor_per_tensor_is_tuned():
+    """A tree of numbers, one per parameter tensor, comes back into the experiment."""
+    start = fm.Experiment(**TINY, options={"scale": 1.0, "lr": 0.01})
+    tuned = fm.tune(start, ("lr", "scale"), updates=2, progress=False)
+    scale = tuned.experiment.parts["local"].spec.hp["scale"]
+    leaves = jax.tree.leaves(scale)
+    assert len(leaves) == 2 and all(type(leaf) is float for leaf in leaves)
+    assert leaves == [float(v) for v in jax.tree.leaves(tuned.hp["scale"])]
+    tuned.experiment.build()
 
 
 def test_an_unstable_start_is_refused(wild):
@@ -178,20 +209,13 @@ def test_a_number_without_gradient_is_refused():
 def test_command_line(tmp_path, capsys):
     """A file that the command promises is missing, or a number that it prints wrong."""
     out = tmp_path / "tuned"
-    small = [
-        "--algorithm",
-        "fedavg",
-        "--clients",
-        "8",
-        "--cohort",
-        "3",
-        "--rounds",
-        "3",
-    ]
-    words = ["tune", *small, "--model", "logistic", "--wrt", "lr", "--updates", "2"]
-    cli.main([*words, "--set", "lr=0.01", "--out", str(out)])
-    names = {"config.json", "tuned.json", "trajectory.csv", "trajectory.png"}
+    words = "tune --algorithm fedavg --clients 8 --cohort 3 --rounds 3 --updates 2"
+    words += " --model logistic --wrt lr --set lr=0.01"
+    cli.main([*words.split(), "--out", str(out)])
+    names = {"config.json", "trajectory.csv", "trajectory.png"}
     assert {path.name for path in out.iterdir()} == names
-    tuned = json.loads((out / "tuned.json").read_text())
-    assert f"--set lr={tuned['numbers']['lr']:g}" in capsys.readouterr().out
+    tuned, said = fm.read(out), capsys.readouterr().out
+    assert set(tuned.hp) == {"lr"} and f"{tuned.hp['lr']:.4g}" in said
+    assert tuned.experiment.parts["algorithm"].spec.options["lr"] == tuned.hp["lr"]
+    assert "random sweep of the same cost" in said
     assert len(pd.read_csv(out / "trajectory.csv")) == 2

@@ -5,4 +5,4 @@ from tests import float64
 
 def test_lanes_in_float64(pytestconfig):
     """A lane that is nearly the run it stands for."""
-    float64.run(pytestconfig.rootpath, "tests/test_sweep_lanes.py")
+    float64.run(pytestconfig.rootpath, "tests/lab/sweeps/test_lanes.py")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.lab.sweeps.lanes import numbers
+from fedjax_mos.lab.sweeps.lanes import hp_of
 
 SINGLE = fm.Experiment(
     clients=6, cohort=3, rounds=4, steps=2, batch_size=4, model="logistic"
@@ -46,13 +46,13 @@ def double(monkeypatch):
         return leaf.astype(jnp.float64) if single else leaf
 
     def doubled(self, **options):
-        problem = build(self, **options)
+        made = build(self, **options)
 
         def start(key, hp=None):
-            state, key = problem.start(key, hp)
+            state, key = made.start(key, hp)
             return jax.tree.map(wide, state), key
 
-        return problem._replace(start=start)
+        return made._replace(start=start)
 
     monkeypatch.setattr(fm.Experiment, "build", doubled)
 
@@ -77,7 +77,7 @@ def test_a_lane_is_a_single_run(algorithm):
         member = dataclasses.replace(base, options=points[configuration], seed=seed)
         # The first is the experiment as it stands; the others share its program.
         own = configuration == 1
-        hp = None if own else numbers(member, single.sim)
+        hp = None if own else hp_of(member, single.sim)
         state, key = single.start(jax.random.key(seed), hp)
         _, history = single.run(state, key, member.rounds, progress=False)
         lane = cube.frame.query(f"configuration == {configuration} and seed == {seed}")

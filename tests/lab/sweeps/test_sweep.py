@@ -1,7 +1,6 @@
 """Sweeps: what shares a program, what is written when, and what is refused."""
 
 import dataclasses
-import importlib
 import json
 import signal
 from functools import cache
@@ -13,11 +12,11 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli
+from fedjax_mos.cli import commands
 from fedjax_mos.engine.history import History
-from fedjax_mos.lab.assembled import Problem
+from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.sweeps import grid, lanes, members
 
-runner = importlib.import_module("fedjax_mos.run")
 TINY = fm.Experiment(
     algorithm="fedavg",
     sampler="ucs",
@@ -29,7 +28,7 @@ TINY = fm.Experiment(
     model="logistic",
 )
 RATES = [0.1, 0.2, 0.4]
-BUILD, RUN = fm.Experiment.build, Problem.run
+BUILD, RUN = fm.Experiment.build, Assembled.run
 
 
 def sweep(experiment=TINY, *args, **options):
@@ -41,33 +40,26 @@ def numbers(cube):
 
 
 @pytest.fixture
-def programs():
-    """How many programs of rounds have been compiled since."""
-    before = runner._compiled._cache_size()
-    return lambda: runner._compiled._cache_size() - before
-
-
-@pytest.fixture
 def runs(monkeypatch):
     """Widths of the pieces that are run."""
     widths = []
 
-    def noted(problem, state, key, *args, **options):
+    def noted(made, state, key, *args, **options):
         widths.append(len(key))
-        return RUN(problem, state, key, *args, **options)
+        return RUN(made, state, key, *args, **options)
 
-    monkeypatch.setattr(Problem, "run", noted)
+    monkeypatch.setattr(Assembled, "run", noted)
     return widths
 
 
 @pytest.fixture
 def built(monkeypatch):
-    """Sweeps of TINY share one problem, and so their programs."""
-    monkeypatch.setattr(fm.Experiment, "build", lambda self, **_: problem())
+    """Sweeps of TINY share one simulation, and so their programs."""
+    monkeypatch.setattr(fm.Experiment, "build", lambda self, **_: assembled())
 
 
 @cache
-def problem():
+def assembled():
     return BUILD(TINY)
 
 
@@ -125,13 +117,79 @@ def test_an_option_that_is_off_is_a_choice():
     assert [lane.label["clip"] for lane in every] == [None, 1.0, 2.0]
 
 
-def test_a_sampler_follows_the_rate():
-    """A sampler that is offered the step size keeps another one."""
+def test_a_sampler_keeps_no_rate_of_its_own():
+    """A sampler that needs the step size keeps another one than the algorithm's."""
     tried = [{"lr": rate} for rate in (0.1, 0.2)]
     base = dataclasses.replace(TINY, algorithm="lag_ps")
     _, lane = lanes.lanes(base, tried, 1, False)
-    hp = lanes.numbers(lane.experiment, lane.experiment.build().sim)
-    assert hp["sampler"]["lr"] == hp["algorithm"]["lr"] == 0.2
+    hp = lanes.hp_of(lane.experiment, lane.experiment.build().sim)
+    assert hp["algorithm"]["lr"] == 0.2 and set(hp["sampler"]) == {"smoothness"}
+
+
+def test_data_that_are_given_are_one_group():
+    """Runs on own data, or on files, that are compiled one by one."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 3)), np.arange(12) % 2
+    data = fm.arrays(x, y, x, y)
+    store = {"train": fm.federate(x, y, fm.partitions.iid(y, 6, seed=0))}
+    parts, tools = fm.partitions.iid(y, 6, seed=0), fm.types.SamplerTools(2, None)
+    for change in (
+        {"dataset": data, "partition": "iid"},
+        {"dataset": data, "partition": parts},
+        {"dataset": store, "clients": None, "loss": fm.losses.cross_entropy},
+        {"sampler": fm.samplers.uniform(tools), "uplink": fm.channels.identity()},
+        {"model": fm.models.logistic(10), "backend": fm.backends.vmapped()},
+    ):
+        every = lanes.lanes(dataclasses.replace(TINY, **change), [{}], 3, False)
+        every += lanes.lanes(
+            dataclasses.replace(TINY, **change), [{"lr": 0.5}], 1, False
+        )
+        assert len({lanes._program(lane.experiment) for lane in every}) == 1, change
+    other = dataclasses.replace(TINY, dataset=fm.arrays(x, y, x, y), partition="iid")
+    first = dataclasses.replace(other, dataset=data)
+    assert lanes._program(other) != lanes._program(first)
+
+
+def test_options_of_an_optimizer_are_swept():
+    """The numbers of an optimizer are lanes of one program, by their nested name."""
+    where = "server_optimizer.learning_rate"
+    base = dataclasses.replace(
+        TINY, algorithm="fedopt", options={"server_optimizer": "sgd(learning_rate=1.0)"}
+    )
+    tried = grid.configurations(None, {where: [0.5, 1]}, None, 0)
+    every = lanes.lanes(base, tried, 1, False)
+    assert [lane.label[where] for lane in every] == [0.5, 1.0]
+    assert len({lanes._program(lane.experiment) for lane in every}) == 1
+    sim = every[0].experiment.build().sim
+    found = [lanes.hp_of(lane.experiment, sim)["algorithm"] for lane in every]
+    assert [hp["server_optimizer"]["learning_rate"] for hp in found] == [0.5, 1.0]
+    texts = [f"{name}(learning_rate=0.1)" for name in ("sgd", "adam")]
+    tried = grid.configurations(None, {"server_optimizer": texts}, None, 0)
+    every = lanes.lanes(base, tried, 1, False)
+    assert [lane.label["server_optimizer"] for lane in every] == texts
+    assert len({lanes._program(lane.experiment) for lane in every}) == 2
+
+
+def test_what_looks_alike_is_told_apart():
+    """Schedules with the same ends, or objects of one type, are not the same."""
+    base = dataclasses.replace(TINY, rounds=3)
+    early, late = fm.Schedule([0.3, 0.1, 0.1]), fm.Schedule([0.3, 0.3, 0.1])
+    every = lanes.lanes(base, [{"lr": early}, {"lr": late}], 1, False)
+    assert len(every) == 2 and len(lanes.pieces(every, None)) == 1
+    tools = fm.types.SamplerTools(2, None)
+    built = [fm.samplers.uniform(tools), fm.samplers.multinomial(tools)]
+    every = lanes.lanes(base, [{"sampler": one} for one in built], 1, False)
+    assert len(lanes.pieces(every, None)) == 2
+    for same in ([{"lr": late}] * 2, [{"sampler": built[0]}] * 2):
+        with pytest.raises(ValueError, match="given twice"):
+            lanes.lanes(base, same, 1, False)
+
+
+def test_a_swept_option_replaces_its_other_names():
+    """A number that the experiment sets by another name wins over the sweep's."""
+    base = dataclasses.replace(TINY, options={"algorithm.lr": 0.7})
+    one = members.member(base, {"lr": 0.2})
+    assert one.parts["algorithm"].spec.hp["lr"] == 0.2 and one.options == {"lr": 0.2}
 
 
 def test_width_follows_the_state(monkeypatch):
@@ -264,7 +322,7 @@ BAD = [
     ({"lr": 0.1}, ("lr", "list of values", "0.1")),
     ({"lr": "0.1"}, ("lr", "list of values", "0.1")),
     ({"lr": [0.1, -1]}, ("lr", "(0, inf", "-1")),
-    ({"lr": ["fast"]}, ("lr", "float", "fast")),
+    ({"lr": ["fast"]}, ("lr", "a number", "fast")),
     ({"storm": [0.1]}, ("storm", "algorithm.lr")),
     ({"lr": [0.1, 0.1]}, ("lr", "0.1", "twice")),
     ({"lr": [0.1], "algorithm.lr": [0.2]}, ("algorithm.lr", "same option")),
@@ -288,12 +346,29 @@ BAD = [
 @pytest.mark.parametrize(("over", "fragments"), BAD, ids=lambda v: str(v)[:40])
 def test_bad_input(over, fragments, programs, monkeypatch):
     """A mistake that costs a compilation, or a message that does not help."""
-    monkeypatch.setattr(Problem, "run", None)
+    monkeypatch.setattr(Assembled, "run", None)
     with pytest.raises(ValueError) as error:
         sweep(**over)
     for fragment in fragments:
         assert fragment in str(error.value)
     assert programs() == 0
+
+
+def test_only_experiments_are_swept():
+    """A simulation made by hand is refused with a word on what to give instead."""
+    made = assembled().sim
+    for function in (fm.sweep, fm.hypergrad, fm.tune):
+        with pytest.raises(ValueError, match="must be an fm.Experiment.*got Simul"):
+            function(made)
+
+
+@pytest.mark.usefixtures("built")
+def test_short_schedules_cost_no_run(monkeypatch):
+    """A schedule that ends too early is found before the first piece runs."""
+    monkeypatch.setattr(Assembled, "run", None)
+    rates = [fm.Schedule([0.1, 0.2]), fm.Schedule([0.1])]
+    with pytest.raises(ValueError, match="2 rounds: got 1"):
+        sweep(lr=rates)
 
 
 def test_ranges_need_two_ends():
@@ -354,7 +429,7 @@ def test_values_on_the_command_line():
 @pytest.mark.usefixtures("built")
 def test_command(tmp_path, capsys, monkeypatch):
     """The command loses an option, a file or its place after an interrupt."""
-    monkeypatch.setattr(cli, "use_all_cores", lambda: None)
+    monkeypatch.setattr(commands, "use_all_cores", lambda: None)
     words = "sweep --algorithm fedavg --sampler ucs --clients 6 --cohort 2 --rounds 2"
     words += " --steps 1 --batch-size 4 --model logistic --set server_lr=1.0 --seeds 3"
     words += " --point lr=0.1,clip=none --over server_lr=0.5,1,2 --target 0.05"

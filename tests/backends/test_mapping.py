@@ -1,0 +1,68 @@
+"""The debug backend: plain Python that computes what the compiled programs do."""
+
+import chex
+import jax
+import pandas as pd
+import pytest
+
+import fedjax_mos as fm
+from tests import problem
+
+WORK = fm.local_work(
+    fm.losses.mean_loss(problem.softmax_net), fm.plans.with_replacement(2, 3)
+)
+AVERAGE = fm.spec(fm.algorithms.fedavg, lr=0.3, server_lr=1.0)
+KEY = jax.random.key(4)
+
+
+def start(sim):
+    return sim.init(problem.softmax_params(), problem.data(), KEY)
+
+
+def fragile(work):
+    """Fails for the client of 12 examples, once numbers are concrete."""
+
+    def client(down, mine, view, key):
+        if not isinstance(view.size, jax.core.Tracer) and int(view.size) == 12:
+            raise ValueError("twelve")
+        return down, mine, {}
+
+    def server(state, agg):
+        return state
+
+    algo = fm.algorithms.fedavg(work, lr=1.0, server_lr=1.0)
+    return algo._replace(exchanges=(fm.Exchange(lambda s: s.params, client, server),))
+
+
+def test_the_debug_backend_names_the_client():
+    """Without the client's number an error among thousands cannot be found."""
+    sampler = problem.fixed_cohort([4, 3, 1])
+    sim = fm.simulation(fm.spec(fragile), WORK, sampler, backend=fm.backends.debug())
+    state = start(sim)
+    with pytest.raises(ValueError, match="twelve") as caught:
+        fm.run(sim, problem.data(), state, KEY, 1, progress=False)
+    notes = "\n".join(caught.value.__notes__)
+    assert "client 3 (slot 1)" in notes
+    assert str((43, problem.FEATURES)) in notes  # the shapes it was given
+
+
+def test_the_debug_backend_runs():
+    """`run` must drive it as it drives compiled programs."""
+    sims = [
+        fm.simulation(AVERAGE, WORK, problem.fixed_cohort([2]), backend=backend)
+        for backend in (fm.backends.debug(), fm.backends.vmapped())
+    ]
+    (slow, history), (fast, expected) = (
+        fm.run(sim, problem.data(), start(sim), KEY, 2, progress=False) for sim in sims
+    )
+    chex.assert_trees_all_close(slow, fast, rtol=1e-5, atol=1e-6)
+    columns = [name for name in expected if name != "seconds"]
+    pd.testing.assert_frame_equal(history[columns], expected[columns], rtol=1e-5)
+    traced, jitted = (
+        fm.simulation(
+            AVERAGE, WORK, fm.spec(fm.samplers.adaptive), cohort=2, backend=backend
+        )
+        for backend in (fm.backends.vmapped(), fm.backends.debug())
+    )
+    with pytest.raises(ValueError, match="one simulation at a time"):
+        jax.eval_shape(jitted.step, problem.data(), start(traced), KEY)

@@ -1,0 +1,59 @@
+"""Messages as they are, and the price of a dense one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos.types import Wire
+from tests.channels.delivery import KEY, D
+
+
+def test_identity_keeps_the_price_of_upstream():
+    """A cost set by the broadcast must survive a per-client identity."""
+    wire = Wire(jnp.ones(D), jnp.uint32(7), jnp.array(True))
+    out, _ = fm.channels.identity().send((), wire, KEY, None)
+    assert out is wire
+
+
+def test_a_message_beyond_32_bits_is_refused():
+    """2^32 bits would wrap around to a free message."""
+    huge = np.broadcast_to(np.float32(0), 2**27)
+    refused = "must hold at most 134217727 numbers: got 134217728"
+    with pytest.raises(ValueError, match=refused):
+        fm.channels.dense(huge)
+    with pytest.raises(ValueError, match=refused):  # it might travel
+        jax.eval_shape(lambda flag: fm.channels.dense(huge, flag), jnp.array(False))
+    assert fm.channels.dense(huge, False).bits == 0
+
+
+MESSAGE = {
+    "model": {"w": jnp.ones((2, 3)), "b": jnp.ones(2)},
+    "copy": (jnp.ones(5), jnp.ones(())),
+}
+TRAVELS = {
+    "all": (True, 14),
+    "nothing": (False, 0),
+    "a part": ({"model": True, "copy": False}, 8),
+    "a part of a part": ({"model": {"w": False, "b": True}, "copy": True}, 8),
+    "leaf by leaf": ({"model": {"w": True, "b": False}, "copy": (False, True)}, 7),
+}
+
+
+@pytest.mark.parametrize("name", TRAVELS)
+def test_only_what_travels_is_paid_for(name):
+    """A prefix tree of booleans says so, written out or traced."""
+    travels, numbers = TRAVELS[name]
+    wire = fm.channels.dense(MESSAGE, travels)
+    assert wire.value is MESSAGE and wire.fired is None
+    assert int(wire.bits) == 32 * numbers and wire.bits.dtype == jnp.uint32
+    flags = jax.tree.map(jnp.asarray, travels)
+    traced = jax.jit(lambda flags: fm.channels.dense(MESSAGE, flags).bits)(flags)
+    assert int(traced) == 32 * numbers and traced.dtype == jnp.uint32
+
+
+def test_travels_must_be_a_prefix():
+    """A flag of nothing would let a part travel for free."""
+    with pytest.raises(ValueError):
+        fm.channels.dense(MESSAGE, {"model": True})

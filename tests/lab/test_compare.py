@@ -1,0 +1,82 @@
+"""Experiments side by side: members may differ in anything."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos.lab.compare import members_of
+from fedjax_mos.lab.setting import Setting
+
+TINY = fm.Experiment(
+    algorithm="fedavg",
+    sampler="ucs",
+    clients=6,
+    cohort=2,
+    rounds=2,
+    steps=1,
+    batch_size=4,
+    model="logistic",
+)
+
+
+def test_members_may_differ_in_anything():
+    """Epochs, batch sizes, decays and rounds are each member's own."""
+    members = {
+        "usual": TINY,
+        "epochs": dataclasses.replace(TINY, steps=None, epochs=1, batch_size=8),
+        "decay": dataclasses.replace(TINY, options={"round_decay": 0.01}, rounds=3),
+    }
+    found = fm.compare(members, 1, progress=False)
+    assert found.complete and list(found.members) == list(members)
+    for name, result in found.members.items():
+        assert result.experiment == members[name] and result.name == name
+        assert result.frame["round"].tolist() == [*range(1, members[name].rounds + 1)]
+        assert result.frame["seed"].unique().tolist() == [0]
+    usual, epochs, decay = (one.frame["train_loss"] for one in found.members.values())
+    # The first round has the same batches and step size; a decayed one hardly moves.
+    assert usual[0] == decay[0] and usual[0] != epochs[0]
+    moves = abs(np.diff(usual))[0], *abs(np.diff(decay))
+    assert moves[1] < 0.2 * moves[0] and moves[2] < 0.1 * moves[1]
+    table = found.table(0.5)
+    assert table.index.tolist() == list(members)
+    assert found.frame["method"].value_counts().to_dict() == {
+        "usual": 2,
+        "epochs": 2,
+        "decay": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({}, "at least one experiment"),
+        ({"a": TINY, "b": "fedavg"}, "members must be experiments: b is a str"),
+        ({"a": TINY.build}, "a is a method"),
+        ({"a/b": TINY, "a-b": TINY}, "a/b and a-b"),
+    ],
+    ids=["none", "name", "function", "folder"],
+)
+def test_wrong_members_are_refused(members, message, tmp_path, monkeypatch):
+    """What is no experiment is refused by name, before any member runs."""
+    monkeypatch.setattr(fm.Experiment, "run", None)
+    with pytest.raises(ValueError, match=message):
+        fm.compare(members, out=tmp_path / "out", progress=False)
+    with pytest.raises(ValueError, match="seeds must be at least 1: got 0"):
+        fm.compare({"a": TINY}, 0)
+
+
+def test_members_by_name():
+    """Names are ALGORITHM/SAMPLER; one that is given twice is refused."""
+    setting = Setting(clients=6, cohort=2)
+    given = {"lr": 0.5, "fedprox.prox": 0.1, "weights": "mean"}
+    made = members_of(setting, ["fedavg", "fedprox/md"], given)
+    assert list(made) == ["fedavg/ucs", "fedprox/md"]
+    assert made["fedavg/ucs"].options == {"lr": 0.5, "weights": "mean"}
+    assert made["fedprox/md"].options == {"lr": 0.5, "fedprox.prox": 0.1}
+    assert {one.clients for one in made.values()} == {6}
+    with pytest.raises(ValueError, match="the member fedavg/ucs is given twice"):
+        members_of(setting, ["fedavg", "fedavg/ucs"], {})
+    with pytest.raises(ValueError, match="no option 'storm'"):
+        members_of(setting, ["fedavg"], {"storm": 0.1})
