@@ -1,25 +1,19 @@
 """What a run leaves behind: one row per round, collected block by block."""
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
-from fedjax_mos.types import Metrics, PyTree
+from fedjax_mos.engine.block import Block
+from fedjax_mos.types import PyTree
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Block(NamedTuple):
-    """What a block of rounds sends to the host; leaves [rounds, ...], or per lane."""
-
-    metrics: Metrics
-    bits_up: jax.Array  # [rounds, M]
-    bits_down: jax.Array
-    evaluated: Metrics  # [evaluations]
-    reported: PyTree  # () or a dictionary
+_SHOWN = ("train_loss", "test_accuracy")
 
 
 class History:
@@ -31,7 +25,8 @@ class History:
         self.rounds = 0
         self.start = time.perf_counter()
         self.parts: list[dict[str, np.ndarray]] = []  # columns [lanes, rounds]
-        self.last: dict[str, str] = {}
+        self.last: dict[str, str] = {}  # for a line of progress
+        self.bits = 0
         self.owed = {"bits_up": np.zeros(1, int), "bits_down": np.zeros(1, int)}
 
     def charge(self, bits_up: list[int], bits_down: list[int]) -> None:
@@ -45,16 +40,16 @@ class History:
             part[name] = np.full(part["bits_up"].shape, np.nan)
             part[name][:, -1] = value
 
-    def add(self, out: Block, every: int) -> None:
-        """Record a block whose rounds were evaluated after each `every`."""
+    def add(self, out: Block, length: int, evaluated: np.ndarray) -> None:
+        """Record a block of `length` rounds, some of which were `evaluated`."""
         block = jax.device_get(out)  # the one transfer of the block
         if not self.lanes:
             block = jax.tree.map(lambda leaf: leaf[None], block)
-        lanes, length = block.bits_up.shape[:2]
+        block = jax.tree.map(lambda leaf: leaf[:, :length], block)
+        lanes, flags = len(block.bits_up), evaluated[:length]
         columns = {f"local_{name}": v for name, v in block.metrics.items()}
         for name, value in block.evaluated.items():
-            columns[name] = np.full((lanes, length), np.nan)
-            columns[name][:, every - 1 :: every] = value
+            columns[name] = np.where(flags, value, np.nan)
         columns |= {n: _cells(v) for n, v in (block.reported or {}).items()}
         columns["bits_up"] = block.bits_up.sum(-1, dtype=np.int64)
         columns["bits_down"] = block.bits_down.sum(-1, dtype=np.int64)
@@ -66,10 +61,13 @@ class History:
         columns["seconds"][:, -1] = seconds
         self.parts.append(columns)
         self.rounds += length
-        self.last |= {  # as much as fits a line
-            name: f"{float(value[:, -1].mean()):.4g}"
-            for name, value in list(block.evaluated.items())[:2]
-        }
+        values = block.evaluated
+        shown = [name for name in _SHOWN if name in values] or list(values)[:2]
+        if flags.any():
+            for name in shown:
+                self.last[name] = f"{float(values[name][:, flags][:, -1].mean()):.4g}"
+        self.bits += int(columns["bits_up"].sum() + columns["bits_down"].sum())
+        self.last["Mbit"] = f"{self.bits / lanes / 1e6:.4g}"
 
     def frame(self) -> "pd.DataFrame":
         import pandas as pd

@@ -12,19 +12,16 @@ import jax.numpy as jnp
 from fedjax_mos.types import FederatedData, HostUpdate, RoundState, Simulation
 
 
-def stops(update: HostUpdate | None, first: int, rounds: int) -> list[int]:
-    """After how many of `rounds` rounds from round `first` on the host has work.
+def stops(update: HostUpdate | None, first: int, last: int) -> list[int]:
+    """The rounds in (first, last) before which the host has work.
 
-    >>> stops(HostUpdate(compute=None, every=2), first=1, rounds=6)
-    [1, 3, 5]
+    >>> stops(HostUpdate(compute=None, every=2), first=1, last=7)
+    [2, 4, 6]
     """
     if update is None:
         return []
-    return [
-        t
-        for t in range(1, rounds)
-        if due(update, first + t) or first + t == update.warm_up
-    ]
+    between = range(first + 1, last)
+    return [t for t in between if due(update, t) or t == update.warm_up]
 
 
 def due(update: HostUpdate, at: int) -> bool:

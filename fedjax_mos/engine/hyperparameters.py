@@ -1,6 +1,7 @@
 """The float hyperparameters of a simulation: defaults, replacements, decay by round."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,7 +35,13 @@ def with_hp(
     hp = merge({kind: spec.hp for kind, spec in specs.items()}, changes or {}, "")
     for kind, spec in specs.items():
         check_hp(spec, hp[kind], kind)
-    return jax.tree.map(lambda value: jnp.asarray(value, dtype), hp)
+    return jax.tree.map(partial(_as_leaf, dtype), hp)
+
+
+def _as_leaf(dtype: jnp.dtype, value: Any) -> jax.Array:
+    """Numbers in the parameters' type; arrays of integers stay what they are."""
+    whole = jnp.ndim(value) and not jnp.issubdtype(jnp.result_type(value), jnp.floating)
+    return jnp.asarray(value) if whole else jnp.asarray(value, dtype)
 
 
 def decaying(*, round_decay: Positive | None = None) -> Decay:

@@ -42,7 +42,7 @@ from fedjax_mos.types import (
 _INIT, _SERVER = 0x49, 0x53
 
 
-Step = Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
+Round = Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
 
 
 class Built(NamedTuple):
@@ -57,12 +57,12 @@ class Built(NamedTuple):
 
 def rounds_of(
     specs: Mapping[str, Spec], cohort: int, backend: Backend
-) -> tuple[Callable[..., RoundState], Step]:
+) -> tuple[Callable[..., RoundState], Round]:
     """The pure functions `init` and `step` of a simulation with these components."""
 
     def hp_at(hp: Hp, round: jax.Array) -> Hp:
         now = at_round(hp, round)
-        return specs["schedule"].build(**now["schedule"])(now, round)
+        return specs["decay"].build(**now["decay"])(now, round)
 
     def build(hp: Hp) -> Built:
         # Ordinary factories over tracers: costs trace time only, nothing at run time.
@@ -73,7 +73,10 @@ def rounds_of(
         }
         return Built(
             *(
-                specs[kind].build(*([tools[kind]] if kind in tools else []), **hp[kind])
+                specs[kind].build(
+                    *([tools[kind]] if kind in tools else []),
+                    **{name: hp[kind][name] for name in specs[kind].hp},
+                )
                 for kind in Built._fields
             )
         )

@@ -1,21 +1,29 @@
 """Many rounds for people: progress, history, interrupts, work on the host."""
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos.engine import host_updates
+from fedjax_mos.engine.block import MOST, advance, is_compiled
 from fedjax_mos.engine.checks import typed_key
-from fedjax_mos.engine.history import Block, History
+from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import deferred_interrupt
-from fedjax_mos.engine.rollout import Evaluate, Report, rollout
+from fedjax_mos.engine.progress import Progress
+from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.schedule import check_length
-from fedjax_mos.types import FederatedData, Key, PyTree, RoundState, Simulation
+from fedjax_mos.types import (
+    FederatedData,
+    HostUpdate,
+    Key,
+    PyTree,
+    RoundState,
+    Simulation,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,8 +56,6 @@ def run(
 
     The caller's `state` stays usable.
     """
-    from tqdm import tqdm
-
     if rounds < 1 or every < 1:
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
     key = typed_key(key)
@@ -62,92 +68,44 @@ def run(
     )
     history = History(lanes, first)
     update = sim.host_update
-    bar = tqdm(total=rounds, unit="round", disable=not progress)
+    new = not is_compiled(sim, evaluate, report)
+    bar = Progress(rounds, progress, new)
     with bar, deferred_interrupt() as interrupted:
-        stops = host_updates.stops(update, first, rounds)
-        for length, interval in _blocks(rounds, every, stops):
-            measure, at = evaluate if interval else None, first + history.rounds
-            now = host_updates.simulation_at(sim, at)
-            if update is not None and host_updates.due(update, at):
+        for begin, end in _visits(first, first + rounds, update):
+            if update is not None and host_updates.due(update, begin):
                 state, *bits = host_updates.updated(update, data, state, lanes)
                 state = sim.backend.place((), state, lanes)[1]
                 history.charge(*bits)
-            interval = interval or length
-            state, out = _block(
-                now, (measure, report), data, stores, state, key, length, interval
+            now = host_updates.simulation_at(sim, begin)
+            flags = _evaluated(begin, end, first + rounds, every)
+            state, out = advance(
+                now, evaluate, report, data, stores, state, key, end - begin, flags
             )
-            history.add(out, interval)
-            bar.update(length)
-            bar.set_postfix(history.last)
+            history.add(out, end - begin, flags)
+            bar.update(end - begin, history.last)
             if interrupted.is_set():
                 bar.write(f"interrupted after round {history.rounds} of {rounds}")
-                if measure is None and evaluate is not None:
+                if evaluate is not None and not flags[end - begin - 1]:
                     over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                     history.evaluated(over(state, stores))
                 break
     return state, history.frame()
 
 
-def _advance(
-    sim: Simulation,
-    functions: tuple[Evaluate | None, Report | None],
-    data: FederatedData,
-    stores: PyTree,
-    state: RoundState,
-    key: Key,
-    length: int,
-    every: int,
-) -> tuple[RoundState, Block]:
-    evaluate, report = functions
+def _visits(first: int, last: int, update: HostUpdate | None) -> list[tuple[int, int]]:
+    """The rounds [begin, end) of each visit to the device.
 
-    def one(read: PyTree, own: PyTree) -> tuple[RoundState, Block]:
-        (data, stores), (state, key) = read, own
-        given: dict[str, Any] = {"evaluate": evaluate, "stores": stores}
-        state, trace = rollout(
-            sim, data, state, key, length, every=every, report=report, **given
-        )
-        info = trace.info  # only what the history keeps leaves the device
-        return state, Block(
-            info.metrics, info.bits_up, info.bits_down, trace.evaluated, trace.reported
-        )
+    A visit ends where the host has work, and after `MOST` rounds.
 
-    read, own = (data, stores), (state, key)
-    return sim.backend.many(one, read, own) if key.shape else one(read, own)
-
-
-_compiled = jax.jit(
-    _advance,
-    static_argnames=("sim", "functions", "length", "every"),
-    donate_argnames=("state",),
-)
-
-
-def _block(sim: Simulation, *args: Any) -> tuple[RoundState, Block]:
-    if sim.backend.traced:
-        return _compiled(sim, *args)
-    with jax.disable_jit():  # scans become Python loops
-        return _advance(sim, *args)
-
-
-def _blocks(
-    rounds: int, every: int, stops: Sequence[int] = ()
-) -> list[tuple[int, int]]:
-    """(rounds, evaluation interval) of each visit to the device.
-
-    At most ten rounds a visit (or one interval), all visits equal so that one program
-    serves them; what does not fit is a visit of its own. A visit also ends at `stops`,
-    where the host has work; one that ends without an evaluation has interval 0.
+    >>> _visits(5, 22, None)
+    [(5, 10), (10, 20), (20, 22)]
     """
-    out = []
-    for start, stop in pairwise([0, *stops, rounds]):
-        head = min(-start % every, stop - start)
-        whole, tail = divmod(stop - start - head, every)
-        most = max(10 // every, 1)
-        per_visit = max(d for d in range(1, most + 1) if whole % d == 0)
-        if head:
-            met = (start + head) % every == 0 or start + head == rounds
-            out.append((head, head if met else 0))
-        out += [(per_visit * every, every)] * (whole // per_visit)
-        if tail:
-            out.append((tail, tail if stop == rounds else 0))
-    return out
+    stops = {first, last, *host_updates.stops(update, first, last)}
+    stops |= {t for t in range(first, last) if t % MOST == 0}
+    return list(pairwise(sorted(stops)))
+
+
+def _evaluated(begin: int, end: int, last: int, every: int) -> np.ndarray:
+    """[MOST] Which rounds of a visit are evaluated: by their number, and the last."""
+    done = begin + 1 + np.arange(MOST)  # rounds that are over then
+    return ((done % every == 0) | (done == last)) & (done <= end)

@@ -6,14 +6,19 @@ from fedjax_mos.components import Spec, as_spec, then
 from fedjax_mos.engine.hyperparameters import Decay, decaying
 from fedjax_mos.engine.round import rounds_of
 from fedjax_mos.engine.tracking import tracked
+from fedjax_mos.schedule import at_round, at_start
 from fedjax_mos.types import (
     Backend,
     Channel,
+    FederatedData,
     HostAssisted,
+    Hp,
     LocalWork,
+    RoundState,
     Sampler,
     SamplerTools,
     Simulation,
+    Updated,
 )
 
 
@@ -26,7 +31,7 @@ def simulation(
     uplink: Channel | Spec | None = None,
     downlink: Channel | Spec | None = None,
     broadcast: Channel | Spec | None = None,
-    schedule: Decay | Spec | None = None,
+    decay: Decay | Spec | None = None,
     backend: Backend | None = None,
     warm_up_backend: Backend | None = None,
 ) -> Simulation:
@@ -34,7 +39,7 @@ def simulation(
 
     `algorithm` is built with the tools of `local`, `sampler` (if it is a Spec) with
     `cohort` and the loss. `uplink` and `downlink` are per client, `broadcast` is
-    shared; without them messages travel as they are. `schedule(hp, round)` changes a
+    shared; without them messages travel as they are. `decay(hp, round)` changes a
     round's hyperparameters. A sampler's warm-up rounds may have a backend of their own.
     """
     if not isinstance(local, LocalWork | Spec):
@@ -49,21 +54,35 @@ def simulation(
         "uplink": as_spec(uplink or identity()),
         "downlink": as_spec(downlink or identity()),
         "broadcast": as_spec(broadcast or identity()),
-        "schedule": as_spec(schedule or decaying()),
+        "decay": as_spec(decay or decaying()),
     }
     if isinstance(sampler, Spec) and cohort is None:
         raise ValueError("cohort must be given with a sampler that is built with it")
     slots = cohort or 0
-    assisted = specs["sampler"].build(SamplerTools(slots, specs["local"].build().loss))
+
+    def sampler_of(hp: Hp) -> Sampler | HostAssisted:
+        loss = specs["local"].build(**hp["local"]).loss
+        return chosen.build(SamplerTools(slots, loss), **hp["sampler"])
+
+    chosen = specs["sampler"]
+    assisted = sampler_of(at_start({kind: made.hp for kind, made in specs.items()}))
     if not isinstance(assisted, HostAssisted):
         return Simulation(*rounds_of(specs, slots, backend), specs, backend)
-    specs["sampler"] = then(specs["sampler"], lambda made: made.sampler)
+
+    def compute(data: FederatedData, state: RoundState) -> Updated:
+        # With the simulation's own hyperparameters: lanes may have others.
+        now = sampler_of(at_round(state.hp, state.round))
+        assert isinstance(now, HostAssisted)
+        return now.update.compute(data, state)
+
+    specs["sampler"] = then(chosen, lambda made: made.sampler)
     if assisted.needs_last_message:
         specs["algorithm"] = then(algorithm, tracked)
-    warm_up = None
+    update, warm_up = assisted.update._replace(compute=compute), None
     if assisted.update.warm is not None:
         warm, warmly = as_spec(assisted.update.warm), warm_up_backend or backend
         first = specs | {"sampler": warm}
         warm_up = Simulation(*rounds_of(first, slots, warmly), first, warmly)
-    main = rounds_of(specs, slots, backend)
-    return Simulation(*main, specs, backend, assisted.update, warm_up)
+    return Simulation(
+        *rounds_of(specs, slots, backend), specs, backend, update, warm_up
+    )

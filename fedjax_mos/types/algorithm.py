@@ -22,7 +22,7 @@ Mine = Any
 
 
 class Plan(NamedTuple):
-    """One client's local schedule of minibatches."""
+    """One client's minibatches of a round."""
 
     rows: jax.Array  # [K, B] positions in the store, -1 for padding
     active: jax.Array | None  # [K] bool; None: every step is active

@@ -110,9 +110,13 @@ class Backend(NamedTuple):
     traced: bool  # False: `step` is a Python loop and must not be jitted
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # hashed by identity: a static argument
+@dataclasses.dataclass(frozen=True, eq=False)
 class Simulation:
-    """A federated method ready to run: pure `init` and `step`, and its components."""
+    """A federated method ready to run: pure `init` and `step`, and its components.
+
+    Simulations with one `step` are equal, whatever numbers they start from: they share
+    what is compiled.
+    """
 
     init: Callable[..., RoundState]  # (params, data, key, hp=None)
     step: Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
@@ -121,6 +125,12 @@ class Simulation:
     # A sampler's work on the host, and the simulation of its warm-up rounds.
     host_update: HostUpdate | None = None
     warm_up: "Simulation | None" = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Simulation) and self.step is other.step
+
+    def __hash__(self) -> int:
+        return id(self.step)
 
     @property
     def hp(self) -> Hp:

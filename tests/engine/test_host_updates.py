@@ -85,8 +85,8 @@ def test_an_own_sampler_may_work_on_the_host():
 def test_stops():
     """The host is visited after the warm-up and at multiples of `every`, never else."""
     never = HostUpdate(None, every=None, warm_up=3)
-    assert host_updates.stops(never, first=0, rounds=6) == [3]
-    assert host_updates.stops(never, first=3, rounds=6) == []
+    assert host_updates.stops(never, first=0, last=6) == [3]
+    assert host_updates.stops(never, first=3, last=9) == []
     often = HostUpdate(None, every=2, warm_up=3)
-    assert host_updates.stops(often, first=0, rounds=7) == [3, 4, 6]
-    assert host_updates.stops(None, first=0, rounds=7) == []
+    assert host_updates.stops(often, first=0, last=7) == [3, 4, 6]
+    assert host_updates.stops(None, first=0, last=7) == []

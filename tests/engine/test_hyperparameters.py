@@ -56,7 +56,7 @@ def test_a_schedule_is_one_value_per_round():
         fm.run(averaging(), data, scheduled, KEY, 1, progress=False)
     # The step size of `decaying` in round t is lr * round_decay**t.
     sim = halving(fm.spec(fm.algorithms.fedavg, lr=0.3, server_lr=1.0))
-    assert sim.hp["schedule"] == {"round_decay": 0.5}
+    assert sim.hp["decay"] == {"round_decay": 0.5}
     decayed, _ = fm.run(sim, data, start(sim), KEY, 2, progress=False)
     chex.assert_trees_all_close(
         decayed.server.params, half.server.params, rtol=1e-5, atol=1e-6
@@ -66,7 +66,7 @@ def test_a_schedule_is_one_value_per_round():
 def halving(algorithm):
     decay = fm.spec(decaying, round_decay=0.5)
     sampler = fm.spec(fm.samplers.adaptive)
-    return fm.simulation(algorithm, WORK, sampler, cohort=3, schedule=decay)
+    return fm.simulation(algorithm, WORK, sampler, cohort=3, decay=decay)
 
 
 def test_round_decay_needs_a_step_size():

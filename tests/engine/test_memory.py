@@ -8,6 +8,8 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import models
 
+pytestmark = pytest.mark.thorough
+
 FEATURES, WIDTH, BATCH, CHUNK = 100, 50, 4, 2
 NUMBERS = {
     "fedavg": {"lr": 0.1, "server_lr": 1.0},

@@ -13,6 +13,8 @@ from fedjax_mos.client import tools as local
 from fedjax_mos.data.store import views
 from tests import problem
 
+pytestmark = pytest.mark.thorough
+
 N = len(problem.SIZES)
 
 

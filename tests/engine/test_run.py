@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.engine import block
 from fedjax_mos.engine import run as module
-from fedjax_mos.engine.history import Block, History
+from fedjax_mos.engine.block import Block
+from fedjax_mos.engine.history import History
 from fedjax_mos.types import Channel, Wire
 from tests import problem
 
@@ -141,16 +143,16 @@ def test_evaluation_every_few_rounds_and_after_the_last():
 
 @pytest.mark.parametrize("rounds", [1, 3, 10, 22, 23, 100, 137])
 @pytest.mark.parametrize("every", [1, 3, 10, 200])
-def test_blocks_cover_all_rounds(rounds, every):
-    """A lost remainder would train fewer rounds than asked; too many shapes compile."""
-    blocks = module._blocks(rounds, every)
-    assert sum(length for length, _ in blocks) == rounds
-    assert all(length % interval == 0 for length, interval in blocks)
-    assert len(set(blocks)) <= 2
-    ends, done = [], 0
-    for length, interval in blocks:
-        ends += range(done + interval, done + length + 1, interval)
-        done += length
+def test_visits_cover_all_rounds(rounds, every):
+    """Every round is in one visit, and evaluated by its number or as the last."""
+    visits = module._visits(0, rounds, None)
+    assert [t for visit in visits for t in range(*visit)] == list(range(rounds))
+    assert max(end - begin for begin, end in visits) <= 10
+    ends = [
+        begin + 1 + int(i)
+        for begin, end in visits
+        for i in module._evaluated(begin, end, rounds, every).nonzero()[0]
+    ]
     assert ends == [*range(every, rounds + 1, every)] + [rounds] * (rounds % every > 0)
 
 
@@ -201,7 +203,8 @@ def test_bits_stay_exact_beyond_floats():
     bits = np.full((rounds, slots), BITS, np.uint32)
     history = History(lanes=False, first=0)
     for part in (bits[:500], bits[500:]):
-        history.add(Block({}, part, part, {}, ()), 1)
+        evaluated = np.ones(len(part), bool)
+        history.add(Block({}, part, part, {}, ()), len(part), evaluated)
     frame = history.frame()
     expected = [t * slots * BITS for t in range(1, rounds + 1)]
     assert expected[-1] > 2**53 and float(expected[-1]) != expected[-1]
@@ -220,11 +223,11 @@ def test_an_interrupt_returns_what_is_there(visit, monkeypatch, capsys):
         add(self, *args)
 
     monkeypatch.setattr(History, "add", interrupted)
-    state, history = train(66)  # visits of six rounds
+    state, history = train(66)  # visits of ten rounds
     monkeypatch.undo()
-    done = 6 * visit
+    done = 10 * visit
     assert int(state.round) == len(history) == done
-    assert f"interrupted after round {done} of 66" in capsys.readouterr().out
+    assert f"interrupted after round {done} of 66" in capsys.readouterr().err
     expected, rows = train(done)
     same_history(history, rows, rtol=1e-5)
     chex.assert_trees_all_close(state.server, expected.server, rtol=1e-5, atol=1e-7)
@@ -273,9 +276,9 @@ def test_the_data_are_an_argument(backend):
     jaxpr = jax.make_jaxpr(sim.step)(data, state, KEY)
     biggest = max([0, *(np.size(c) for c in constants(jaxpr))])
     assert biggest < 100 < x.size
-    lowered = module._compiled.lower(
-        sim, (EVALUATE, None), data, {"train": data}, state, KEY, 2, 1
-    )
+    flags = np.ones(block.MOST, bool)
+    run = block._program(sim, EVALUATE, None)
+    lowered = run.lower(data, {"train": data}, 2, flags, state, KEY)
     assert len(lowered.as_text()) < x.nbytes < 1_000_000
 
 
