@@ -1,36 +1,39 @@
 """An experiment put together: data, model, local work, sampler, layout."""
 
+import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos.backends.auto import backend_named
-from fedjax_mos.client.losses import Apply, PerExample, mean_loss, measures
+from fedjax_mos.client.losses import PerExample, mean_loss, measures
 from fedjax_mos.client.plans import epochs, with_replacement
 from fedjax_mos.components import Spec, bound, then
 from fedjax_mos.data import augment
 from fedjax_mos.engine.evaluation import evaluator
+from fedjax_mos.engine.rollout import Evaluate
 from fedjax_mos.engine.simulation import simulation
-from fedjax_mos.lab import catalog
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.network import Network, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
+from fedjax_mos.lab.structure import hp_of, structure
+from fedjax_mos.latest import Latest
 from fedjax_mos.machine import keep_programs
-from fedjax_mos.models.functions import as_model
 from fedjax_mos.samplers import pools
+from fedjax_mos.schedule import at_start
 from fedjax_mos.types import (
     Backend,
-    Forward,
+    FederatedData,
     HostAssisted,
+    Hp,
     Key,
     LocalWork,
     MakePlan,
     Params,
-    PyTree,
     RoundState,
     SamplerTools,
     Simulation,
@@ -42,75 +45,88 @@ if TYPE_CHECKING:
 DEFAULT_STEPS = 5
 
 
-class Network(NamedTuple):
-    """A model on raw examples."""
+class Program(NamedTuple):
+    """What experiments of one structure share: the functions that are compiled."""
 
-    init: Callable[[Key], Params]
-    apply: Apply
-    forward: Forward | None
-    shapes: Params  # of the parameters
+    sim: Simulation
+    network: Network
+    evaluate: Evaluate
+    start: Callable[[FederatedData, Key, Hp], tuple[RoundState, Key]]
 
 
 def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
-    """Load the data and put the simulation together; nothing is compiled yet."""
+    """Load the data and put the simulation together; nothing is compiled yet.
+
+    An experiment that differs from an earlier one in numbers, seed or rounds only gets
+    that one's functions, and thereby its compiled programs.
+    """
     keep_programs()
     people = population_of(experiment)
-    loss = _loss(experiment, people)
-    network = _network(experiment, people)
-    sim = _simulation(experiment, people, network, loss, lanes)
+    program = _shared(experiment, people, lanes)
+    update = program.sim.host_update
+    if update is not None and experiment.rounds <= update.warm_up:
+        raise ValueError(
+            f"rounds must be more than warm_up, {update.warm_up}: "
+            f"got {experiment.rounds}"
+        )
+    own = hp_of(experiment, program.sim)
+
+    def init(
+        params: Params,
+        data: FederatedData,
+        key: Key,
+        hp: Mapping[str, Any] | None = None,
+    ) -> RoundState:
+        return program.sim.init(params, data, key, _merged(own, hp or {}))
 
     def start(key: Key, hp: Mapping[str, Any] | None = None) -> tuple[RoundState, Key]:
+        return program.start(people.train, key, _merged(own, hp or {}))
+
+    specs = {
+        kind: dataclasses.replace(made, hp=own[kind])
+        for kind, made in program.sim.specs.items()
+    }
+    sim = dataclasses.replace(program.sim, init=init, specs=specs)
+    apply, evaluate = program.network.apply, program.evaluate
+    return Assembled(sim, people.train, people.stores, evaluate, start, apply)
+
+
+# With the experiment that each was made for: structures are those of living objects.
+_PROGRAMS: "Latest[tuple[Experiment, Program]]" = Latest(most=16)
+
+
+def _shared(experiment: "Experiment", people: Population, lanes: int) -> Program:
+    """The program of an earlier experiment of the same structure, or a new one."""
+    wide = jax.config.values["jax_enable_x64"]
+    machine = (lanes, jax.device_count(), jax.default_backend(), wide)
+    return _PROGRAMS.get(
+        (structure(experiment), people.token, machine),
+        lambda: (experiment, _program(experiment, people, lanes)),
+    )[1]
+
+
+def _program(experiment: "Experiment", people: Population, lanes: int) -> Program:
+    loss = loss_of(experiment, people)
+    network = network_of(experiment, people)
+    sim = _simulation(experiment, people, network, loss, lanes)
+
+    @jax.jit
+    def start(data: FederatedData, key: Key, hp: Hp) -> tuple[RoundState, Key]:
         k_params, k_run = jax.random.split(key)
-        return sim.init(network.init(k_params), people.train, k_run, hp), k_run
+        return sim.init(network.init(k_params), data, k_run, hp), k_run
 
     measure = measures(network.apply, loss, experiment.metrics)
-    evaluate = evaluator(measure, backend=sim.backend)
-    return Assembled(sim, people.train, people.stores, evaluate, start, network.apply)
+    return Program(sim, network, evaluator(measure, backend=sim.backend), start)
 
 
-def _loss(experiment: "Experiment", people: Population) -> PerExample:
-    if not isinstance(experiment.loss, str):
-        return experiment.loss
-    loss, y = catalog.LOSSES[experiment.loss], people.train.y
-    whole = jnp.issubdtype(y.dtype, jnp.integer) and y.ndim == 1
-    if experiment.loss == "cross_entropy" and not whole:
-        raise ValueError(
-            "loss cross_entropy needs one integer label per example: y has the shape "
-            f"{y.shape} and the type {y.dtype}; try squared_error or a loss of your own"
-        )
-    return loss
-
-
-def _network(experiment: "Experiment", people: Population) -> Network:
-    part = experiment.parts["model"]
-    made = part.spec.build(people.outputs, **part.spec.hp)
-    model, normalise = as_model(made), people.normalise
-    x = people.train.x
-    first = jax.eval_shape(lambda x: normalise(jax.tree.map(lambda v: v[:1], x)), x)
-    try:
-        shapes = jax.eval_shape(model.init, jax.random.key(0), first)
-        outputs = jax.eval_shape(lambda p, x: model.apply(p, x, None), shapes, first)
-    except (TypeError, ValueError) as error:
-        sizes = jax.tree.map(lambda v: v.shape[1:], first)
-        raise ValueError(
-            f"model {part.name} does not fit inputs of shape {sizes}: {error}"
-        ) from error
-    if not hasattr(outputs, "shape"):
-        raise ValueError(f"model {part.name} must return one array: got {outputs}")
-
-    def apply(params: Params, x: PyTree, key: Key | None) -> jax.Array:
-        return model.apply(params, normalise(x), key)
-
-    def forward(
-        params: Params, h: PyTree, start: int, key: Key | None
-    ) -> tuple[jax.Array, ...]:
-        assert model.forward is not None
-        return model.forward(params, h if start else normalise(h), start, key)
-
-    def init(key: Key) -> Params:
-        return model.init(key, jax.tree.map(jnp.zeros_like, first))
-
-    return Network(init, apply, forward if model.forward else None, shapes)
+def _merged(own: Hp, changes: Mapping[str, Any]) -> Hp:
+    """`own` with nested changes; unknown ones are left for `sim.init` to refuse."""
+    return dict(changes) | {
+        name: _merged(value, changes[name])
+        if name in changes and isinstance(value, dict)
+        else changes.get(name, value)
+        for name, value in own.items()
+    }
 
 
 def _local(
@@ -142,18 +158,19 @@ def _sampler(
 ) -> tuple[Spec, int]:
     """The sampler, on changing candidates if there are to be any, and its slots."""
     part, clients = experiment.parts["sampler"], people.clients
-    made = part.spec.build(SamplerTools(experiment.cohort, local.loss), **part.spec.hp)
+    tools = SamplerTools(experiment.cohort, local.loss)
+    made = part.spec.build(tools, **at_start(part.spec.hp))
     if isinstance(made, HostAssisted):
         if experiment.pool is not None:
             raise ValueError(
                 f"sampler {part.name} takes no pool: got {experiment.pool}"
             )
-        if experiment.rounds <= made.update.warm_up:
-            raise ValueError(
-                f"rounds must be more than warm_up, {made.update.warm_up}: "
-                f"got {experiment.rounds}"
-            )
     elif made.takes_all:
+        if experiment.pool is not None:
+            raise ValueError(
+                f"sampler {part.name} takes every client and no pool: "
+                f"got {experiment.pool}"
+            )
         if experiment.cohort != clients:
             print(
                 f"{experiment.title} takes every client: "
@@ -182,7 +199,14 @@ def _simulation(
 ) -> Simulation:
     plan, ragged = _plan(experiment, people)
     local = _local(experiment, network, loss, plan)
-    sampler, slots = _sampler(experiment, people, local.build())
+    sampler, slots = _sampler(experiment, people, local.build(**at_start(local.hp)))
+    decays = "round_decay" in experiment.parts["decay"].spec.hp
+    method = experiment.parts["algorithm"].spec
+    if decays and method.static.get("client_optimizer") is not None:
+        raise ValueError(
+            "round_decay is for the step size lr, which a client_optimizer replaces: "
+            "give the optimizer a schedule of its own"
+        )
 
     def layout(slots: int) -> Backend:
         name = experiment.backend
@@ -192,7 +216,7 @@ def _simulation(
 
     made = {kind: experiment.parts[kind].spec for kind in _LINKS}
     return simulation(
-        experiment.parts["algorithm"].spec,
+        method,
         local,
         sampler,
         cohort=experiment.cohort,
@@ -202,7 +226,7 @@ def _simulation(
     )
 
 
-_LINKS = ("uplink", "downlink", "broadcast", "schedule")
+_LINKS = ("uplink", "downlink", "broadcast", "decay")
 
 
 @cache

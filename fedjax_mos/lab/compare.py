@@ -43,11 +43,12 @@ class Comparison:
     def table(self, target: float | None = None) -> "pd.DataFrame":
         """One row per member: mean and spread over seeds."""
         frames = {name: result.frame for name, result in self.members.items()}
-        return tables.comparison(frames, self._target(target))
+        targets = {n: result.target(target) for n, result in self.members.items()}
+        return tables.comparison(frames, targets)
 
     def text(self, target: float | None = None) -> str:
         """The table as people read it."""
-        return tables.as_text(self.table(target), self._target(target))
+        return tables.as_text(self.table(target))
 
     def curves(self) -> "Figure":
         """Loss and accuracy by round; bands span the seeds."""
@@ -61,7 +62,7 @@ class Comparison:
         self._write_table(Path(folder), target)
 
     def _write_member(self, name: str, folder: Path, target: float | None) -> None:
-        self.members[name].write(folder / _file_name(name), self._target(target))
+        self.members[name].write(folder / _file_name(name), target)
 
     def _write_table(self, folder: Path, target: float | None) -> None:
         self.table(target).to_csv(folder / "comparison.csv")
@@ -74,9 +75,6 @@ class Comparison:
         """What `write` wrote."""
         names = folders.read_json(Path(folder) / folders.CONFIG)["members"]
         return cls({n: Result.read(Path(folder) / _file_name(n)) for n in names})
-
-    def _target(self, target: float | None) -> float:
-        return next(iter(self.members.values())).target(target)
 
 
 def compare(

@@ -15,21 +15,18 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_mos.backends.auto import backend_parts
-from fedjax_mos.components import Spec
 from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.lab import catalog, folders, options
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
-from fedjax_mos.lab.setting import Setting
+from fedjax_mos.lab.setting import Method
 from fedjax_mos.schedule import Schedule, check_length
-from fedjax_mos.signatures import Factory
-from fedjax_mos.types import HostAssisted, Sampler
 
 
 @dataclasses.dataclass(frozen=True)
-class Experiment(Setting):
+class Experiment(Method):
     """An algorithm and a sampler on a federated data set.
 
     Every component is a name of `fedjax-mos list` or an object: an algorithm or sampler
@@ -40,17 +37,8 @@ class Experiment(Setting):
     `(outputs, y) -> [B]`.
     """
 
-    algorithm: str | Spec | Factory = catalog.DEFAULT_ALGORITHM
-    """A name of `fedjax-mos list`."""
-    sampler: str | Sampler | HostAssisted | Spec | Factory = catalog.DEFAULT_SAMPLER
-    """A name of `fedjax-mos list`."""
-    seed: int = 0
-    """Seed of everything random in training."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"seed must lie in [0, 2**31): got {self.seed}")
         if isinstance(self.backend, str):
             backend_parts(self.backend)
         if isinstance(self.loss, str):
@@ -104,8 +92,14 @@ class Experiment(Setting):
         if seeds is not None and seeds < 1:
             raise ValueError(f"seeds must be at least 1: got {seeds}")
         made = self.build(lanes=seeds or 1)
-        if progress and self.backend == "auto":
-            print(f"layout: {made.sim.backend.name}", file=sys.stderr)
+        if progress:
+            clients, name = made.data.size.shape[0], self.parts["model"].name
+            print(
+                f"{self.title} on {self.dataset_name}: {clients} clients, "
+                f"model {name}, layout: {made.sim.backend.name}",
+                file=sys.stderr,
+                flush=True,
+            )
         if seeds is None:
             state, key = made.start(jax.random.key(self.seed))
         else:
@@ -117,7 +111,8 @@ class Experiment(Setting):
         if seeds is not None:
             frame["lane"] += self.seed
             frame = frame.rename(columns={"lane": "seed"})
-        return Result(self, frame, state.server.params, state)
+        done = int(frame["round"].max()) == self.rounds
+        return Result(self, frame, state.server.params, state, complete=done)
 
     def _is_object(self, field: str) -> bool:
         return not isinstance(getattr(self, field), str | None)

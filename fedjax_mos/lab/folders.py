@@ -1,6 +1,7 @@
 """Results on disk: what a folder says of itself, and everything read back."""
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 
 
-def config(experiment: "Experiment", kind: str, **more: Any) -> dict[str, Any]:
+def config(experiment: "Experiment | None", kind: str, **more: Any) -> dict[str, Any]:
     """All that is needed to repeat an experiment, as far as a file can say it."""
+    if experiment is None:  # it was read, and had held objects
+        return {"kind": kind, **more, "own": ["objects of an earlier process"]}
     fields = {
         field.name: as_json(getattr(experiment, field.name))
         for field in dataclasses.fields(experiment)
@@ -38,7 +41,7 @@ def config(experiment: "Experiment", kind: str, **more: Any) -> dict[str, Any]:
         if not own
         else f"only with the objects given in Python: {', '.join(own)}",
         "components": {k: part.name for k, part in experiment.parts.items()},
-        "chosen": {
+        "options": {
             k: {n: as_json(v) for n, v in part.spec.options.items()}
             for k, part in experiment.parts.items()
         },
@@ -97,6 +100,14 @@ def from_json(value: Any) -> Any:
             return np.array(value["array"])
         return {name: from_json(v) for name, v in value.items()}
     return value
+
+
+def fingerprint(tree: Any) -> str:
+    """A hash of all arrays in a tree: tells one data set from another."""
+    total = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        total.update(np.ascontiguousarray(leaf).data)
+    return total.hexdigest()[:16]
 
 
 def write_json(path: Path, value: Any) -> None:

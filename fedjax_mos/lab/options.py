@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import optax
 
-from fedjax_mos.components import Spec, spec
+from fedjax_mos.components import WHY_NOT, Spec, spec
 from fedjax_mos.schedule import Schedule
 from fedjax_mos.signatures import REQUIRED, Option, arguments_of
 
@@ -59,7 +59,7 @@ def home(name: str, parts: "Parts") -> Home:
         known = [f"{kind}.{'.'.join(path)}" for kind, path in all_options(parts)]
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f" (did you mean {close[0]}?)" if close else ""
-        why = _OPTIMIZERS.get(name.rpartition(".")[2], "")
+        why = WHY_NOT.get(name.rpartition(".")[2], "")
         raise UnknownOptionError(
             f"no option {name!r}{hint}{why}; there are {', '.join(known)}"
         )
@@ -67,12 +67,6 @@ def home(name: str, parts: "Parts") -> Home:
         choices = " or ".join(f"{kind}.{'.'.join(path)}" for kind, path in homes)
         raise ValueError(f"option {name!r} is ambiguous: say {choices}")
     return homes[0]
-
-
-_OPTIMIZERS = dict.fromkeys(
-    ("client_optimizer", "client_state"),
-    ": this method's paper writes its own local step",
-) | {"server_optimizer": ": this method's paper writes its own server step"}
 
 
 def replaced(
@@ -133,7 +127,7 @@ def _read(text: str, member: Any, option: Option) -> Any:
     """Text as one kind of value, or `_UNREADABLE`."""
     if member in (REQUIRED, Any):  # by the default, or whatever the text looks like
         kind = type(option.default)
-        member = kind if kind in (bool, int, float, tuple) else None
+        member = kind if kind in (bool, float, tuple) else None
         guesses = (member,) if member else (int, float, str)
         found = (_read(text, guess, option) for guess in guesses)
         return next((v for v in found if v is not _UNREADABLE), _UNREADABLE)
@@ -160,8 +154,8 @@ def _read(text: str, member: Any, option: Option) -> Any:
 def optimizer(text: str) -> Spec:
     """An optax transform by its call: `adam(learning_rate=0.01)`.
 
-    >>> optimizer("adam(learning_rate=0.01, b1=0.8)").hp
-    {'learning_rate': 0.01, 'b1': 0.8}
+    >>> optimizer("sgd(learning_rate=0.01, momentum=0.8)").hp
+    {'learning_rate': 0.01, 'momentum': 0.8}
     """
     problem = f"must be a call of optax such as adam(learning_rate=0.1): got {text!r}"
     try:

@@ -1,11 +1,13 @@
 """The components of an experiment: names and objects, resolved once."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedjax_mos.client.tools import local_work
 from fedjax_mos.components import Spec, constant, name_of, spec
+from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.data.sources.named import SOURCES
 from fedjax_mos.engine.hyperparameters import decaying
 from fedjax_mos.lab import catalog, options
@@ -21,7 +23,7 @@ TRACED = (
     "downlink",
     "broadcast",
     "local",
-    "schedule",
+    "decay",
 )
 _TABLES: dict[str, Mapping[str, catalog.Entry]] = {
     "algorithm": catalog.ALGORITHMS,
@@ -63,7 +65,7 @@ def default_parts(experiment: "Experiment") -> Parts:
         "uplink": one.uplink or entry.uplink,
         "downlink": one.downlink or entry.downlink,
         "broadcast": one.broadcast or "identity",
-        "partition": usual.partition if one.partition is None else one.partition,
+        "partition": _partition(one),
         "model": usual.model if one.model is None else one.model,
     }
     found = {
@@ -71,8 +73,16 @@ def default_parts(experiment: "Experiment") -> Parts:
     }
     found["dataset"] = _dataset(one.dataset)
     found["local"] = Part("local", spec(local_work))
-    found["schedule"] = Part("schedule", spec(decaying))
+    found["decay"] = Part("decay", spec(decaying))
     return found
+
+
+def _partition(experiment: "Experiment") -> Any:
+    """How the data are divided: as said, as they are, or as fits the data set."""
+    if experiment.partition is not None:
+        return experiment.partition
+    divided = not isinstance(experiment.dataset, str | Dataset)
+    return None if divided else experiment.dataset_defaults.partition
 
 
 def part_of(kind: str, value: Any, dataset: str) -> Part:
@@ -80,6 +90,8 @@ def part_of(kind: str, value: Any, dataset: str) -> Part:
     if isinstance(value, str):
         catalog.check_name(kind, _TABLES[kind], value)
         return Part(value, _TABLES[kind][value].spec(dataset))
+    if value is None:
+        return Part("as given", constant(None))
     if isinstance(value, Spec):
         return Part(value.name, value, own=True)
     if _is_factory(kind, value):
@@ -90,18 +102,15 @@ def part_of(kind: str, value: Any, dataset: str) -> Part:
 def _is_factory(kind: str, value: Any) -> bool:
     """Whether an object is a function that makes the component.
 
-    A model's class is one, a model that can be called is not.
+    A model that can be called is not; an algorithm is always made.
     """
     if kind == "algorithm" and not callable(value):
         raise ValueError(
             "algorithm must be a name, a factory or fm.spec of one: got "
             f"{type(value).__name__}"
         )
-    return inspect.isfunction(value) or inspect.ismethod(value) or _partial(value)
-
-
-def _partial(value: Any) -> bool:
-    return isinstance(getattr(value, "func", None), Callable)  # type: ignore[arg-type]
+    made_by = inspect.isfunction(value) or isinstance(value, partial)
+    return made_by or inspect.ismethod(value) or kind == "algorithm"
 
 
 def _dataset(value: Any) -> Part:

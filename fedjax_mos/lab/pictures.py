@@ -23,14 +23,17 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def curves(frames: "Mapping[str, pd.DataFrame]", title: str = "") -> "Figure":
-    """A loss and the main metric by round; bands span the seeds (one std)."""
-    figure = new_figure(10, 4)
-    first = next(iter(frames.values()))
-    loss = "train_loss" if "train_loss" in first else "local_loss"
-    panels = dict.fromkeys([loss, main_metric(first)])
+    """The loss and the main metrics by round; bands span the seeds (one std)."""
+    losses = [
+        "train_loss" if "train_loss" in f else "local_loss" for f in frames.values()
+    ]
+    panels = dict.fromkeys([*losses, *map(main_metric, frames.values())])
+    figure = new_figure(5 * len(panels), 4)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, metric in zip(axes, panels, strict=True):
         for name, frame in frames.items():
+            if metric not in frame:
+                continue
             grouped = frame.dropna(subset=[metric]).groupby("round")[metric]
             mean, std = grouped.mean(), grouped.std(ddof=0).fillna(0)
             (line,) = axis.plot(mean.index, mean, label=name)

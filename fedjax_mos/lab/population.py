@@ -1,11 +1,12 @@
 """The data of an experiment: a data set divided among clients."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,6 +31,15 @@ class Population(NamedTuple):
     stores: dict[str, FederatedData]
     outputs: int  # classes, or numbers in a label
     normalise: Callable[[PyTree], PyTree]
+    moments: bytes = b""  # what `normalise` subtracts and divides by
+
+    @property
+    def token(self) -> Hashable:
+        """All of it that a program depends on, apart from the arrays' shapes."""
+        shapes = jax.tree.map(lambda leaf: (leaf.shape[1:], leaf.dtype), self.train.x)
+        size = np.asarray(self.train.size)
+        ragged = (self.clients, int(size.max()), float(size.mean()))
+        return (repr(shapes), self.outputs, ragged, self.moments)
 
     @property
     def clients(self) -> int:
@@ -101,7 +111,9 @@ def _divided(
     if dataset.valid is not None:
         stores["valid"] = federate(*dataset.valid)
     outputs = dataset.classes or _numbers(dataset.train.y)
-    return Population(train, stores, outputs, normalise(dataset))
+    scale = jax.tree.leaves((dataset.mean, dataset.std))
+    moments = b"".join(np.asarray(leaf).tobytes() for leaf in scale)
+    return Population(train, stores, outputs, normalise(dataset), moments)
 
 
 def _partition(
@@ -115,7 +127,7 @@ def _partition(
         parts = natural(dataset.groups)
     else:
         count = DEFAULT_CLIENTS if clients is None else clients
-        parts = made.build(dataset.train.y, count, seed, **made.hp)
+        parts = made.build(dataset.train.y, count, seed)
     if clients not in (None, len(parts.size)):
         raise ValueError(
             f"clients must be {len(parts.size)}, the number that the partition has: "

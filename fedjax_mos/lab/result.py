@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from flax import serialization
 
-from fedjax_mos.lab import folders, pictures, tables
+from fedjax_mos.lab import catalog, folders, pictures, tables
 from fedjax_mos.types import Params, RoundState
 
 if TYPE_CHECKING:
@@ -32,12 +32,8 @@ class Result:
     params: Params
     state: RoundState | None = None  # not kept on disk
     title: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether all rounds were run: no interrupt."""
-        wanted = self.experiment.rounds if self.experiment else 0
-        return int(self.frame["round"].max()) >= wanted
+    complete: bool = True  # all rounds were run: no interrupt
+    default_target: float | None = None  # the data set's, if the experiment is gone
 
     @property
     def name(self) -> str:
@@ -52,7 +48,9 @@ class Result:
 
     def table(self, target: float | None = None) -> "pd.DataFrame":
         """Mean and spread over seeds."""
-        return tables.comparison({self.name: self.frame}, self.target(target))
+        return tables.comparison(
+            {self.name: self.frame}, {self.name: self.target(target)}
+        )
 
     def curves(self) -> "Figure":
         """Loss and accuracy by round."""
@@ -62,7 +60,9 @@ class Result:
         """The one that is asked for, or what is usual for the data set."""
         if target is not None:
             return tables.check_target(target, tables.main_metric(self.frame))
-        return self.experiment.dataset_defaults.target if self.experiment else 0.8
+        if self.experiment is not None:
+            return self.experiment.dataset_defaults.target
+        return self.default_target or catalog.OTHER.target
 
     def write(self, folder: Path | str, target: float | None = None) -> None:
         """config.json, history.csv, summary.json, the parameters and curves.png."""
@@ -71,12 +71,15 @@ class Result:
         first = [name for name in _FIRST if name in self.frame]
         others = [name for name in self.frame if name not in first]
         self.frame[[*first, *others]].to_csv(folder / "history.csv", index=False)
-        if self.experiment is not None:
-            seeds = len(tables.by_seed(self.frame)) if "seed" in self.frame else None
-            stored = folders.config(
-                self.experiment, "run", seeds=seeds, title=self.name
-            )
-            folders.write_json(folder / folders.CONFIG, stored)
+        stored = folders.config(
+            self.experiment,
+            "run",
+            seeds=self.frame["seed"].nunique() if "seed" in self.frame else None,
+            title=self.name,
+            complete=self.complete,
+            target=self.target(),
+        )
+        folders.write_json(folder / folders.CONFIG, stored)
         folders.write_json(folder / "summary.json", self.summary(target))
         params = serialization.to_state_dict(jax.device_get(self.params))
         (folder / _PARAMS).write_bytes(serialization.msgpack_serialize(params))
@@ -92,4 +95,5 @@ class Result:
         params = serialization.msgpack_restore((folder / _PARAMS).read_bytes())
         frame = pd.read_csv(folder / "history.csv")
         experiment = folders.experiment_of(stored)
-        return cls(experiment, frame, params, title=stored["title"])
+        about = {name: stored[name] for name in ("title", "complete")}
+        return cls(experiment, frame, params, **about, default_target=stored["target"])

@@ -1,30 +1,57 @@
-"""What an experiment is about, apart from the method: data, clients, local work."""
+"""What an experiment is about: its fields, and the checks that need no JAX.
+
+The command line reads these dataclasses before it imports anything heavy. There a
+component is its name; in Python it may be an object (`Experiment` says which).
+"""
 
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import flax.linen as nn
+from fedjax_mos.lab.default_names import DEFAULT_ALGORITHM, DEFAULT_SAMPLER
 
-from fedjax_mos.client.losses import PerExample
-from fedjax_mos.components import Spec
-from fedjax_mos.data.partitions import Partition
-from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.models.functions import Model
-from fedjax_mos.signatures import Factory
-from fedjax_mos.types import Backend, Channel, FederatedData
+if TYPE_CHECKING:
+    import flax.linen as nn
+
+    from fedjax_mos.client.losses import PerExample
+    from fedjax_mos.components import Spec
+    from fedjax_mos.data.partitions import Partition
+    from fedjax_mos.data.sources.dataset import Dataset
+    from fedjax_mos.models.functions import Model
+    from fedjax_mos.signatures import Factory
+    from fedjax_mos.types import (
+        Backend,
+        Channel,
+        FederatedData,
+        HostAssisted,
+        Sampler,
+    )
+
+    DataLike = str | Dataset | FederatedData | Mapping[str, FederatedData]
+    PartitionLike = str | Partition | Spec | Factory
+    ModelLike = str | nn.Module | Model | Spec | Factory
+    LossLike = str | PerExample
+    MetricsLike = Mapping[str, PerExample]
+    ChannelLike = str | Channel | Spec | Factory
+    BackendLike = str | Backend
+    AlgorithmLike = str | Spec | Factory
+    SamplerLike = str | Sampler | HostAssisted | Spec | Factory
+else:
+    DataLike = PartitionLike = ModelLike = LossLike = ChannelLike = str | object
+    BackendLike = AlgorithmLike = SamplerLike = str | object
+    MetricsLike = Mapping[str, object]
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """All that the members of a comparison usually have in common."""
 
-    dataset: str | Dataset | FederatedData | Mapping[str, FederatedData] = "digits"
+    dataset: DataLike = "digits"
     """A name of `fedjax-mos list`, npz:PATH, folder:PATH or tfds:NAME."""
     data_dir: Path | None = None
     """Where the data set's files are."""
-    partition: str | Partition | Spec | Factory | None = None
+    partition: PartitionLike | None = None
     """How examples are divided among clients; by default what fits the data set."""
     clients: int | None = None
     """Number of clients N; 100 unless the data set has its own."""
@@ -38,17 +65,17 @@ class Setting:
     """Local epochs per round, instead of steps."""
     batch_size: int = 10
     """Examples per minibatch."""
-    model: str | nn.Module | Model | Spec | Factory | None = None
+    model: ModelLike | None = None
     """A model's name; by default what fits the data set."""
-    loss: str | PerExample = "cross_entropy"
+    loss: LossLike = "cross_entropy"
     """A loss of the model's outputs: cross_entropy or squared_error."""
-    metrics: Mapping[str, PerExample] | None = None
+    metrics: MetricsLike | None = None
     """Further metrics of the outputs; by default the accuracy of a classifier."""
-    uplink: str | Channel | Spec | Factory | None = None
+    uplink: ChannelLike | None = None
     """How clients' messages travel; by default as the algorithm's recipe says."""
-    downlink: str | Channel | Spec | Factory | None = None
+    downlink: ChannelLike | None = None
     """How the server's messages travel to a client; by default as the recipe says."""
-    broadcast: str | Channel | Spec | Factory | None = None
+    broadcast: ChannelLike | None = None
     """How the server's messages are shared by all clients, before the downlink."""
     pool: int | None = None
     """Candidates that clients are chosen from; by default all."""
@@ -56,7 +83,7 @@ class Setting:
     """Rounds after which new candidates are drawn."""
     augment: bool = False
     """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
-    backend: str | Backend = "auto"
+    backend: BackendLike = "auto"
     """auto, vmapped, chunked:SLOTS, sharded[:SLOTS], spread[:SLOTS] or debug."""
     eval_every: int = 1
     """Rounds between evaluations."""
@@ -89,3 +116,20 @@ class Setting:
             raise ValueError(
                 f"cohort must be at most clients, {self.clients}: got {self.cohort}"
             )
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(Setting):
+    """A setting with the method that is tried in it."""
+
+    algorithm: AlgorithmLike = DEFAULT_ALGORITHM
+    """A name of `fedjax-mos list`."""
+    sampler: SamplerLike = DEFAULT_SAMPLER
+    """A name of `fedjax-mos list`."""
+    seed: int = 0
+    """Seed of everything random in training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed must lie in [0, 2**31): got {self.seed}")

@@ -88,8 +88,10 @@ def by_seed(frame: "pd.DataFrame") -> "dict[int, pd.DataFrame]":
     return {int(str(s)): rows.reset_index(drop=True) for s, rows in groups}
 
 
-def comparison(frames: "Mapping[str, pd.DataFrame]", target: float) -> "pd.DataFrame":
-    """One row per member: mean and spread over seeds of the main metric.
+def comparison(
+    frames: "Mapping[str, pd.DataFrame]", targets: Mapping[str, float]
+) -> "pd.DataFrame":
+    """One row per member: mean and spread over seeds of its main metric.
 
     Rounds to target are averaged over the seeds that reach it; `reached` says how many
     do. Bits are one seed's, both directions together; seconds are for all seeds.
@@ -98,7 +100,7 @@ def comparison(frames: "Mapping[str, pd.DataFrame]", target: float) -> "pd.DataF
 
     rows = {}
     for name, frame in frames.items():
-        runs = [summary(rows, target) for rows in by_seed(frame).values()]
+        runs = [summary(rows, targets[name]) for rows in by_seed(frame).values()]
         final = np.array([r["final"] for r in runs])
         reached = np.array(
             [r["rounds_to_target"] for r in runs if r["rounds_to_target"] is not None]
@@ -107,6 +109,7 @@ def comparison(frames: "Mapping[str, pd.DataFrame]", target: float) -> "pd.DataF
             "metric": runs[0]["metric"],
             "final": final.mean(),
             "final_std": final.std(),
+            "target": targets[name],
             "rounds_to_target": reached.mean() if len(reached) else np.nan,
             "rounds_std": reached.std() if len(reached) else np.nan,
             "reached": f"{len(reached)}/{len(runs)}",
@@ -116,23 +119,21 @@ def comparison(frames: "Mapping[str, pd.DataFrame]", target: float) -> "pd.DataF
     return pd.DataFrame(rows).T.rename_axis("method")
 
 
-def as_text(table: "pd.DataFrame", target: float) -> str:
-    """The comparison as people read it."""
-
-    def pair(mean: float, std: float, form: str) -> str:
-        return "-" if np.isnan(mean) else f"{mean:{form}} ± {std:{form}}"
-
+def as_text(table: "pd.DataFrame") -> str:
+    """The comparison as people read it; accuracies in percent."""
+    metrics, targets = set(table["metric"]), set(table["target"])
     metric = str(table["metric"].iloc[0])
-    percent = metric.endswith("accuracy")
-    unit, scale, form = (" %", 100, ".1f") if percent else ("", 1, ".4f")
-    title = "final accuracy" if metric == "test_accuracy" else f"final {metric}"
+    same = len(metrics) == len(targets) == 1
+    title = "final accuracy" if metrics == {"test_accuracy"} else f"final {metric}"
+    to = _in_unit(metric, table["target"].iloc[0], "g")
     lines = [
         {
-            "method": name,
-            title: pair(scale * r.final, scale * r.final_std, form) + unit,
-            f"rounds to {scale * target:g}{unit}": pair(
-                r.rounds_to_target, r.rounds_std, ".1f"
-            ),
+            "method": str(name),
+            title if same else "final": _pair(r.metric, r.final, r.final_std)
+            + ("" if same else f" ({r.metric})"),
+            f"rounds to {to}" if same else "rounds to target": "-"
+            if np.isnan(r.rounds_to_target)
+            else f"{r.rounds_to_target:.1f} ± {r.rounds_std:.1f}",
             "reached": r.reached,
             "Mbit up + down": f"{r.megabits:.2f}",
             "seconds": f"{r.seconds:.1f}",
@@ -148,3 +149,14 @@ def as_text(table: "pd.DataFrame", target: float) -> str:
         )
         for row in rows
     )
+
+
+def _pair(metric: str, mean: float, std: float) -> str:
+    percent = metric.endswith("accuracy")
+    scale, form, unit = (100, ".1f", " %") if percent else (1, ".4f", "")
+    return f"{scale * mean:{form}} ± {scale * std:{form}}{unit}"
+
+
+def _in_unit(metric: str, value: float, form: str) -> str:
+    percent = metric.endswith("accuracy")
+    return f"{100 * value:{form}} %" if percent else f"{value:{form}}"

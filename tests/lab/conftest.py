@@ -2,11 +2,11 @@
 
 import pytest
 
-from fedjax_mos.engine import run as runner
+from tests import programs as counted
 
 
 @pytest.fixture
 def programs():
     """How many programs of rounds have been compiled since."""
-    before = runner._compiled._cache_size()
-    return lambda: runner._compiled._cache_size() - before
+    counted.forget()
+    return counted.compiled

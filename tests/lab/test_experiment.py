@@ -79,6 +79,7 @@ def check(result, rounds=1):
     return history
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("partition", catalog.PARTITIONS)
 def test_partition(partition):
     """A partition whose defaults or arguments no longer fit an experiment."""
@@ -93,6 +94,7 @@ def test_partition(partition):
     check(experiment.run(progress=False))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "model", some(catalog.MODELS, "logistic", "mlp", "fedmos_mnist_cnn")
 )
@@ -112,6 +114,7 @@ OWN |= {"cacs"}  # tests/samplers/test_clustered.py: its warm-up takes everyone
 FURTHER += [("fedavg", s) for s in catalog.SAMPLERS if s not in {*QUICK, *OWN}]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("algorithm", "sampler"),
     [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in FURTHER)],
@@ -139,6 +142,7 @@ def test_augment(images):
     assert plain["train_loss"][0] != augmented["train_loss"][0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", ["auto", "chunked:2", "sharded", "debug"])
 def test_backend(backend, reference):
     """A layout of clients on the machine that changes what is computed."""

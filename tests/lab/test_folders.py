@@ -77,7 +77,7 @@ def test_an_experiment_from_its_file_is_the_experiment(result, tmp_path):
     assert (stored["kind"], stored["seeds"], stored["own"]) == ("run", 2, [])
     assert stored["repeatable"] == "from this file"
     assert stored["experiment"]["options"] == {"lr": {"schedule": [0.3, 0.2]}}
-    assert stored["chosen"]["algorithm"]["lr"] == {"schedule": [0.3, 0.2]}
+    assert stored["options"]["algorithm"]["lr"] == {"schedule": [0.3, 0.2]}
     assert stored["components"]["partition"] == "classes"
     made, again = TINY.build(), fm.read(tmp_path).experiment.build()
     states = [one.start(jax.random.key(0))[0] for one in (made, again)]

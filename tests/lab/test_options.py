@@ -36,7 +36,7 @@ def value(name, **fields):
         ("dataset.iid", "true", True, {"dataset": "synthetic"}),
         ("synthetic.beta", "2", 2.0, {"dataset": "synthetic"}),
         ("local.clip", "none", None, {}),
-        ("schedule.round_decay", "0.9", 0.9, {}),
+        ("decay.round_decay", "0.9", 0.9, {}),
         ("first_batch", "16", 16, {}),
         ("first_batch", "full", "full", {}),
     ],

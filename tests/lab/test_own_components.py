@@ -165,8 +165,8 @@ def test_what_is_own_is_said(result, tmp_path):
     assert set(stored["own"]) == set(ALL.own)
     assert "only with the objects" in stored["repeatable"]
     assert stored["components"]["algorithm"] == "halfway"
-    assert stored["chosen"]["algorithm"] == {"lr": 0.2, "pull": 0.5}
-    assert stored["chosen"]["sampler"] == {"shift": 0}
+    assert stored["options"]["algorithm"] == {"lr": 0.2, "pull": 0.5}
+    assert stored["options"]["sampler"] == {"shift": 0}
     assert stored["experiment"]["loss"] == {"object": "distance"}
     again = fm.read(tmp_path)
     assert again.experiment is None and again.name == "halfway/leading"

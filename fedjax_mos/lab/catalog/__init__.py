@@ -4,14 +4,9 @@ from typing import Any
 
 from fedjax_mos.components import cited, description
 from fedjax_mos.data.sources.named import SOURCES
-from fedjax_mos.lab.catalog.algorithms import (
-    ALGORITHMS,
-    DEFAULT_ALGORITHM,
-    DEFAULT_COMPARISON,
-)
+from fedjax_mos.lab.catalog.algorithms import ALGORITHMS
 from fedjax_mos.lab.catalog.components import (
     CHANNELS,
-    DEFAULT_SAMPLER,
     LOSSES,
     MODELS,
     PARTITIONS,
@@ -29,9 +24,6 @@ __all__ = [
     "ALGORITHMS",
     "CHANNELS",
     "DATASET_DEFAULTS",
-    "DEFAULT_ALGORITHM",
-    "DEFAULT_COMPARISON",
-    "DEFAULT_SAMPLER",
     "LOSSES",
     "MODELS",
     "OTHER",

@@ -69,6 +69,3 @@ ALGORITHMS: dict[str, Entry] = {
     "fedbnlaca": _ams("nla_compressed", "nla_down"),
     "fedbaca": _ams("aa_compressed", "aa_down"),
 }
-
-DEFAULT_ALGORITHM = "fedmos"
-DEFAULT_COMPARISON = ("fedmos/acs", "fedmos/ucs", "fedavg/ucs")

@@ -19,8 +19,6 @@ SAMPLERS: dict[str, Entry] = {
     "lag_contact": Entry(samplers.lag_contact),
 }
 
-DEFAULT_SAMPLER = "acs"
-
 CHANNELS: dict[str, Entry] = {
     "identity": Entry(channels.identity),
     "compressed": Entry(channels.compressed),

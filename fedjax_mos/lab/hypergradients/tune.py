@@ -63,6 +63,7 @@ def tune(
     if updates < 1:
         raise ValueError(f"updates must be at least 1: got {updates}")
     made, named = with_named(experiment, wrt)
+    start = jax.tree.map(np.asarray, named)
     scales = scales_of(experiment, named, bounds or {})
     goal = objective or default_objective(made)
     at = differentiator(made, experiment.rounds, goal, experiment.seed, seeds, mode)
@@ -80,7 +81,7 @@ def tune(
             rows[-1]["seconds"] = time.perf_counter() - begin
             bar.set_postfix({goal: f"{found.value:.4g}"})
             if update == 0:
-                _check_start(found, told=wrt is not None)
+                still = _check_start(found, told=wrt is not None)
             if not found.unstable and found.value < lowest:
                 best, lowest = point, found.value
             if interrupted.is_set():
@@ -94,7 +95,7 @@ def tune(
     frame = pd.DataFrame(rows)
     one = experiment.rounds * seeds * runs(found.mode, named)
     frame["cost"] = one * (frame["update"] + 1)
-    chosen = jax.device_get(back(scales, best))
+    chosen = jax.device_get(back(scales, best)) | {n: start[n] for n in still}
     return Tuned(_with(experiment, chosen), chosen, frame, goal, updates)
 
 
@@ -111,7 +112,8 @@ def _row(named: Named, found: Hypergradient) -> dict[str, float | str]:
     return means | size | {"unstable": found.unstable}
 
 
-def _check_start(found: Hypergradient, told: bool) -> None:
+def _check_start(found: Hypergradient, told: bool) -> list[str]:
+    """The numbers that the objective does not depend on smoothly; none, if named."""
     if found.unstable:
         raise ValueError(f"the start must be stable: {found.unstable}")
     still = [name for name, slope in found.gradient.items() if not flat(slope).any()]
@@ -122,6 +124,7 @@ def _check_start(found: Hypergradient, told: bool) -> None:
         )
     if still:
         print(f"without a gradient, so left alone: {', '.join(still)}", file=sys.stderr)
+    return still
 
 
 def _with(experiment: Experiment, named: Named) -> Experiment:

@@ -77,15 +77,14 @@ class Tuned:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.frame.to_csv(folder / "trajectory.csv", index=False)
-        if self.experiment is not None:
-            stored = folders.config(
-                self.experiment,
-                "tuning",
-                hp=folders.as_json(self.hp),
-                objective=self.objective,
-                updates=self.updates,
-            )
-            folders.write_json(folder / folders.CONFIG, stored)
+        stored = folders.config(
+            self.experiment,
+            "tuning",
+            hp=folders.as_json(self.hp),
+            objective=self.objective,
+            updates=self.updates,
+        )
+        folders.write_json(folder / folders.CONFIG, stored)
         self.trajectory(baseline).savefig(folder / "trajectory.png", dpi=120)
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_mos.lab import folders, pictures, tables
+from fedjax_mos.lab import catalog, folders, pictures, tables
 from fedjax_mos.lab.sweeps.ledger import PLAN, assemble, read_parts
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Cube:
     axes: tuple[str, ...]
     complete: bool
     experiment: "Experiment | None" = None  # the one that all lanes vary
+    default_target: float | None = None  # the data set's, if the experiment is gone
 
     @classmethod
     def read(cls, folder: Path | str) -> "Cube":
@@ -42,7 +43,7 @@ class Cube:
             stored = folders.read_json(folder / folders.CONFIG)
             frame, axes = pd.read_parquet(folder / "cube.parquet"), stored["axes"]
             one = folders.experiment_of(stored)
-            return cls(frame, tuple(axes), stored["complete"], one)
+            return cls(frame, tuple(axes), stored["complete"], one, stored["target"])
         plan, parts = folders.read_json(folder / PLAN), read_parts(folder)
         if not parts:
             raise ValueError(f"{folder} holds no finished piece yet")
@@ -104,10 +105,11 @@ class Cube:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        if self.experiment is not None:
-            about = {"axes": list(self.axes), "complete": self.complete}
-            stored = folders.config(self.experiment, "sweep", **about)
-            folders.write_json(folder / folders.CONFIG, stored)
+        about = {"axes": list(self.axes), "complete": self.complete}
+        stored = folders.config(
+            self.experiment, "sweep", **about, target=self._target(None)
+        )
+        folders.write_json(folder / folders.CONFIG, stored)
         self.frame.to_parquet(folder / "cube.parquet", index=False)
         self.table(target, metric).to_csv(folder / "cells.csv")
         if self.cells(metric)["mean"].isna().all():
@@ -151,7 +153,9 @@ class Cube:
     def _target(self, target: float | None) -> float:
         if target is not None:
             return tables.check_target(target, tables.main_metric(self.frame))
-        return self.experiment.dataset_defaults.target if self.experiment else 0.8
+        if self.experiment is not None:
+            return self.experiment.dataset_defaults.target
+        return self.default_target or catalog.OTHER.target
 
     def _axis(self, name: str) -> str:
         if name not in self.axes:

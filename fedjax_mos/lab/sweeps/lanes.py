@@ -2,19 +2,17 @@
 
 import dataclasses
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fedjax_mos.backends.auto import equal
-from fedjax_mos.components import Spec
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.parts import TRACED
+from fedjax_mos.lab.structure import structure
 from fedjax_mos.lab.sweeps.grid import Configuration
-from fedjax_mos.lab.sweeps.members import FIELDS, member, value_of
-from fedjax_mos.types import Hp, PyTree, RoundState, Simulation
+from fedjax_mos.lab.sweeps.members import member, value_of
+from fedjax_mos.types import PyTree, RoundState
 
 
 class Lane(NamedTuple):
@@ -52,7 +50,7 @@ def lanes(
         # A label only abbreviates schedules and objects.
         hp = jax.tree.leaves([part.spec.hp for part in one.parts.values()])
         values = tuple(np.asarray(leaf).tobytes() for leaf in hp)
-        known = (repr(label), _program(one), values)
+        known = (repr(label), structure(one), values)
         if known in seen:
             raise ValueError(f"the configuration {label} is given twice")
         seen.add(known)
@@ -69,7 +67,9 @@ def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
         raise ValueError(f"width must be at least 1: got {width}")
     groups: dict[Any, list[int]] = {}
     for i, lane in enumerate(lanes):
-        groups.setdefault(_program(lane.experiment), []).append(i)
+        one = lane.experiment
+        same = (structure(one), one.rounds, one.eval_every)
+        groups.setdefault(same, []).append(i)
     out = []
     for number, group in enumerate(groups.values()):
         most = fitting(lanes[group[0]].experiment)  # also what only `build` can check
@@ -111,53 +111,6 @@ def fits(state: RoundState, cohort: int) -> int:
     """
     work = 4 * cohort * _bytes(state.server.params)
     return max(1, budget() // (2 * _bytes(state) + work))
-
-
-def hp_of(experiment: Experiment, sim: Simulation) -> Hp:
-    """The experiment's value of every leaf of `sim.hp`."""
-
-    def own(value: PyTree, default: PyTree) -> PyTree:
-        """One number for a tree of them (a factor per tensor) is each one's."""
-        shapes: tuple[Any, Any] = (
-            jax.tree.structure(value),
-            jax.tree.structure(default),
-        )
-        if shapes[0] == shapes[1]:
-            return value
-        return jax.tree.map(lambda _: value, default)
-
-    return {
-        kind: {
-            name: own(experiment.parts[kind].spec.hp[name], default)
-            for name, default in leaves.items()
-        }
-        for kind, leaves in sim.hp.items()
-    }
-
-
-def _program(experiment: Experiment) -> Any:
-    """All that the program depends on: everything but the seed and the leaves."""
-    parts = experiment.parts.items()
-    made = tuple((k, _structure(part.spec, k in TRACED)) for k, part in parts)
-    fields = [getattr(experiment, n) for n in FIELDS if n not in experiment.parts]
-    return (made, tuple(map(_token, fields)), _token(experiment.metrics))
-
-
-def _structure(made: Spec, traced: bool) -> Any:
-    """A component without its leaves (with them, where they shape data or model)."""
-    fixed = {n: _token(v) for n, v in made.static.items()}
-    shapes = jax.tree.map(jax.numpy.shape, made.hp) if traced else made.hp
-    return (_token(made.factory), repr(fixed), repr(shapes))
-
-
-def _token(value: Any) -> Any:
-    """What tells a static value from another: an object is itself."""
-    if isinstance(value, Spec):
-        return repr(_structure(value, traced=True))
-    if isinstance(value, partial):
-        return (_token(value.func), *map(_token, value.args))
-    plain = type(value) in (bool, int, float, str, tuple, list, type(None))
-    return repr(value) if plain else id(value)
 
 
 def _bytes(tree: PyTree) -> int:

@@ -1,5 +1,6 @@
 """Many configurations and seeds of an experiment as one program."""
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from fedjax_mos._version import __version__
 from fedjax_mos.engine.interrupts import deferred_interrupt
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.folders import config
+from fedjax_mos.lab.folders import config, fingerprint
+from fedjax_mos.lab.structure import hp_of
 from fedjax_mos.lab.sweeps.cube import Cube
 from fedjax_mos.lab.sweeps.grid import Range, configurations
-from fedjax_mos.lab.sweeps.lanes import Lane, Piece, hp_of, lanes, pieces
+from fedjax_mos.lab.sweeps.lanes import Lane, Piece, lanes, pieces
 from fedjax_mos.lab.sweeps.ledger import Ledger, assemble
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ def sweep(
     all_lanes = lanes(experiment, tried, seeds, independent)
     cut = pieces(all_lanes, width)
     folder = None if out is None else Path(out)
-    ledger = Ledger(_plan(experiment, all_lanes, cut), folder)
+    plan = {} if folder is None else _plan(experiment, all_lanes, cut)
+    ledger = Ledger(plan, folder)
     todo = [i for i in range(len(cut)) if i not in ledger.parts]
     built = None
     shown = {"total": len(cut), "initial": len(cut) - len(todo), "unit": "piece"}
@@ -85,6 +88,12 @@ def sweep(
         raise KeyboardInterrupt
     frame = assemble([lane.label for lane in all_lanes], ledger.parts)
     return Cube(frame, _axes(all_lanes), len(ledger.parts) == len(cut), experiment)
+
+
+def check_names(over: Mapping[str, Any]) -> None:
+    """Raise a ValueError for a name that `sweep` itself takes."""
+    for name in over.keys() & inspect.signature(sweep).parameters.keys():
+        raise ValueError(f"{name} is no option to sweep over: say --{name}")
 
 
 def _history(
@@ -128,6 +137,7 @@ def _plan(
     return {
         "kind": "sweep",
         "version": __version__,
+        "data": fingerprint(experiment.build().stores),
         "experiment": config(experiment, "sweep")["experiment"],
         "own": experiment.own,
         "axes": _axes(lanes),

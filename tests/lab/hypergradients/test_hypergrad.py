@@ -31,6 +31,7 @@ TINY = {
 }
 
 
+@pytest.mark.thorough
 def test_central_differences(pytestconfig):
     """Else tuning by gradient would go astray."""
     float64.run(pytestconfig.rootpath, *LONG)
@@ -48,6 +49,7 @@ def scalar():
     return fm.hypergrad(fm.Experiment(**TINY), ("lr", "server_lr"), seeds=2)
 
 
+@pytest.mark.thorough
 def test_one_rate_per_round_and_per_layer(scalar):
     """Rates of rounds and layers whose gradients do not add up to the one of all."""
     experiment = fm.Experiment(**TINY, options={"scale": 1.0})
@@ -114,6 +116,7 @@ def test_unstable_horizon_is_reported():
     assert not np.isfinite(broken.norm) and broken.unstable
 
 
+@pytest.mark.thorough
 def test_memory_grows_like_the_root():
     """States of all rounds kept at once."""
     few, many = (temporary(rounds) for rounds in (20, 200))

@@ -106,7 +106,8 @@ def test_curves(cube):
 def test_write(cube, tmp_path):
     """A file that the command line promises is missing or holds other numbers."""
     cube.write(tmp_path, target=0.6)
-    names = {"cube.parquet", "cells.csv", "curves.png", "heat_map.png"}
+    names = {"config.json", "cube.parquet", "cells.csv"}
+    names |= {"curves.png", "heat_map.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
     again = pd.read_parquet(tmp_path / "cube.parquet")
     pd.testing.assert_frame_equal(again, cube.frame)
@@ -116,4 +117,4 @@ def test_write(cube, tmp_path):
     hopeless = fm.Cube(cube.frame.assign(diverged=True), cube.axes, True)
     hopeless.write(tmp_path / "hopeless", target=0.6)
     written = {path.name for path in (tmp_path / "hopeless").iterdir()}
-    assert written == {"cube.parquet", "cells.csv"}
+    assert written == {"config.json", "cube.parquet", "cells.csv"}

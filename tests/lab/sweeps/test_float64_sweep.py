@@ -1,6 +1,10 @@
 """The lanes of a sweep against single runs, in float64."""
 
+import pytest
+
 from tests import float64
+
+pytestmark = pytest.mark.thorough
 
 
 def test_lanes_in_float64(pytestconfig):

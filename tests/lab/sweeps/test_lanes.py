@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.lab.sweeps.lanes import hp_of
+from fedjax_mos.lab.structure import hp_of
 
 SINGLE = fm.Experiment(
     clients=6, cohort=3, rounds=4, steps=2, batch_size=4, model="logistic"

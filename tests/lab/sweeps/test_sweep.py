@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos import cli
-from fedjax_mos.cli import commands
+from fedjax_mos import cli, machine
 from fedjax_mos.engine.history import History
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.lab.sweeps import grid, lanes, members
 
 TINY = fm.Experiment(
@@ -122,7 +122,7 @@ def test_a_sampler_keeps_no_rate_of_its_own():
     tried = [{"lr": rate} for rate in (0.1, 0.2)]
     base = dataclasses.replace(TINY, algorithm="lag_ps")
     _, lane = lanes.lanes(base, tried, 1, False)
-    hp = lanes.hp_of(lane.experiment, lane.experiment.build().sim)
+    hp = hp_of(lane.experiment, lane.experiment.build().sim)
     assert hp["algorithm"]["lr"] == 0.2 and set(hp["sampler"]) == {"smoothness"}
 
 
@@ -144,10 +144,10 @@ def test_data_that_are_given_are_one_group():
         every += lanes.lanes(
             dataclasses.replace(TINY, **change), [{"lr": 0.5}], 1, False
         )
-        assert len({lanes._program(lane.experiment) for lane in every}) == 1, change
+        assert len({structure(lane.experiment) for lane in every}) == 1, change
     other = dataclasses.replace(TINY, dataset=fm.arrays(x, y, x, y), partition="iid")
     first = dataclasses.replace(other, dataset=data)
-    assert lanes._program(other) != lanes._program(first)
+    assert structure(other) != structure(first)
 
 
 def test_options_of_an_optimizer_are_swept():
@@ -159,15 +159,15 @@ def test_options_of_an_optimizer_are_swept():
     tried = grid.configurations(None, {where: [0.5, 1]}, None, 0)
     every = lanes.lanes(base, tried, 1, False)
     assert [lane.label[where] for lane in every] == [0.5, 1.0]
-    assert len({lanes._program(lane.experiment) for lane in every}) == 1
+    assert len({structure(lane.experiment) for lane in every}) == 1
     sim = every[0].experiment.build().sim
-    found = [lanes.hp_of(lane.experiment, sim)["algorithm"] for lane in every]
+    found = [hp_of(lane.experiment, sim)["algorithm"] for lane in every]
     assert [hp["server_optimizer"]["learning_rate"] for hp in found] == [0.5, 1.0]
     texts = [f"{name}(learning_rate=0.1)" for name in ("sgd", "adam")]
     tried = grid.configurations(None, {"server_optimizer": texts}, None, 0)
     every = lanes.lanes(base, tried, 1, False)
     assert [lane.label["server_optimizer"] for lane in every] == texts
-    assert len({lanes._program(lane.experiment) for lane in every}) == 2
+    assert len({structure(lane.experiment) for lane in every}) == 2
 
 
 def test_what_looks_alike_is_told_apart():
@@ -267,9 +267,9 @@ def impatient(monkeypatch):
 @pytest.mark.usefixtures("built")
 def test_goes_on_where_it_was_interrupted(tmp_path, runs, impatient):
     """An hour of finished pieces is lost, or half a piece passes for a whole one."""
-    base = dataclasses.replace(TINY, rounds=13)  # a prime: 13 blocks of one round
+    base = dataclasses.replace(TINY, rounds=13)  # two blocks
     options = {"lr": RATES, "width": 1, "out": tmp_path}
-    impatient(15)
+    impatient(3)
     cube = sweep(base, **options)
     assert not cube.complete and runs == [1, 1]
     assert cube.frame["lr"].unique().tolist() == [0.1]
@@ -284,7 +284,7 @@ def test_goes_on_where_it_was_interrupted(tmp_path, runs, impatient):
 @pytest.mark.usefixtures("built")
 def test_an_interrupt_in_the_last_block_counts(runs, impatient):
     """Ctrl-C is swallowed when the run that it reaches is about to end."""
-    impatient(13)
+    impatient(2)
     cube = sweep(dataclasses.replace(TINY, rounds=13), lr=RATES, width=1)
     assert len(runs) == 1 and not cube.complete
     assert cube.frame["lr"].tolist() == [0.1] * 13
@@ -429,7 +429,7 @@ def test_values_on_the_command_line():
 @pytest.mark.usefixtures("built")
 def test_command(tmp_path, capsys, monkeypatch):
     """The command loses an option, a file or its place after an interrupt."""
-    monkeypatch.setattr(commands, "use_all_cores", lambda: None)
+    monkeypatch.setattr(machine, "use_all_cores", lambda: None)
     words = "sweep --algorithm fedavg --sampler ucs --clients 6 --cohort 2 --rounds 2"
     words += " --steps 1 --batch-size 4 --model logistic --set server_lr=1.0 --seeds 3"
     words += " --point lr=0.1,clip=none --over server_lr=0.5,1,2 --target 0.05"

@@ -1,0 +1,78 @@
+"""What a compiled program depends on, and what it does not."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from fedjax_mos.components import Spec
+from fedjax_mos.lab.parts import TRACED
+from fedjax_mos.types import Hp, PyTree, Simulation
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
+
+# Fields that are data of a program, or decide how often it is called.
+_OUTSIDE = ("seed", "rounds", "eval_every", "options")
+
+
+def structure(experiment: "Experiment") -> Any:
+    """All that the program depends on: neither seed nor leaves nor number of rounds.
+
+    Objects are told apart by identity: compare structures of living experiments only.
+    """
+    parts = experiment.parts.items()
+    made = tuple((k, _of_spec(part.spec, k in TRACED)) for k, part in parts)
+    names = [n for n in vars(experiment) if n not in experiment.parts]
+    fields = [(n, _token(getattr(experiment, n))) for n in sorted(names)]
+    return (made, *((n, token) for n, token in fields if n not in (*_OUTSIDE, "parts")))
+
+
+def hp_of(experiment: "Experiment", sim: Simulation) -> Hp:
+    """The experiment's value of every leaf of `sim.hp`, as arrays of one type."""
+
+    def own(value: PyTree, default: PyTree) -> PyTree:
+        # One number for a tree of them (a factor per tensor) is each one's.
+        same: Any = jax.tree.structure(value)
+        if same != jax.tree.structure(default):
+            value = jax.tree.map(lambda _: value, default)
+        return jax.tree.map(as_array, value)
+
+    return {
+        kind: {
+            name: _nested(experiment.parts[kind].spec.hp[name], default, own)
+            for name, default in leaves.items()
+        }
+        for kind, leaves in sim.hp.items()
+    }
+
+
+def as_array(value: Any) -> Any:
+    """A number as it enters a program: never weakly typed, which would compile anew."""
+    if isinstance(value, jax.Array):
+        return value
+    return np.asarray(value, jax.dtypes.canonicalize_dtype(float))
+
+
+def _nested(value: Any, default: Any, own: Any) -> Any:
+    if isinstance(default, dict) and isinstance(value, dict):
+        return {n: _nested(value[n], inner, own) for n, inner in default.items()}
+    return own(value, default)
+
+
+def _of_spec(made: Spec, traced: bool) -> Any:
+    """A component without its leaves (with them, where they shape data or model)."""
+    fixed = {n: _token(v) for n, v in made.static.items()}
+    shapes = jax.tree.map(np.shape, made.hp) if traced else made.hp
+    return (_token(made.factory), repr(fixed), repr(shapes))
+
+
+def _token(value: Any) -> Any:
+    """What tells a static value from another: an object is itself."""
+    if isinstance(value, Spec):
+        return repr(_of_spec(value, traced=True))
+    if isinstance(value, partial):
+        return (_token(value.func), *map(_token, value.args))
+    plain = type(value) in (bool, int, float, str, tuple, list, type(None))
+    return repr(value) if plain else id(value)
