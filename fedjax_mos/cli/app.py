@@ -1,26 +1,42 @@
-"""The command line: fedjax-mos run | compare | sweep | tune | list | cite | data."""
+"""Simulate federated learning: fedjax-mos COMMAND [options]."""
 
+import difflib
+import importlib
 import sys
 import types
 import typing
 from typing import Any
 
-import tyro
+from fedjax_mos._version import __version__
 
-from fedjax_mos.cli import commands, inquiries
+# Command -> (module, function, what it does); nothing is imported before it is called.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "run": ("commands", "run", "Run one experiment."),
+    "compare": ("commands", "compare_methods", "Compare methods."),
+    "sweep": ("commands", "sweep_options", "Try many configurations as one program."),
+    "tune": ("commands", "tune_numbers", "Tune numbers by gradient through the run."),
+    "list": (
+        "inquiries",
+        "list_components",
+        "Show every name, its options and paper.",
+    ),
+    "cite": ("inquiries", "cite", "Print what to cite for an experiment."),
+    "data": ("inquiries", "data", "Fetch a data set."),
+}
+INTERRUPTED = 130
 
 
 def main(args: list[str] | None = None) -> None:
     """Entry point; a wrong argument ends with one message and exit status 2."""
-    app = tyro.extras.SubcommandApp()
-    for command in (commands.run, commands.compare, commands.sweep, commands.tune):
-        app.command(command)
-    app.command(name="list")(inquiries.list_components)
-    app.command(inquiries.cite)
-    app.command(inquiries.data)
+    name, *rest = (sys.argv[1:] if args is None else args) or ["--help"]
+    if name in ("-h", "--help"):
+        print(help_text())
+        return
+    if name == "--version":
+        print(f"fedjax_mos {__version__}")
+        return
     try:
-        with components_by_name():
-            app.cli(prog="fedjax-mos", description=__doc__, args=args)
+        _call(name, rest)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stdout = None
     except (ValueError, OSError) as error:
@@ -28,20 +44,44 @@ def main(args: list[str] | None = None) -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("fedjax-mos: interrupted", file=sys.stderr)
-        raise SystemExit(commands.INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
-def components_by_name() -> tyro.constructors.ConstructorRegistry:
+def help_text() -> str:
+    """What `fedjax-mos --help` prints."""
+    lines = [f"  {name:<10} {about}" for name, (_, _, about) in COMMANDS.items()]
+    tail = "`fedjax-mos COMMAND --help` shows the options of a command."
+    return "\n".join([__doc__ or "", "", *lines, "", tail])
+
+
+def _call(name: str, args: list[str]) -> None:
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(
+            f"command must be one of {', '.join(COMMANDS)}: got {name!r}{hint}"
+        )
+    import tyro
+
+    module, function, _ = COMMANDS[name]
+    command = getattr(importlib.import_module(f"fedjax_mos.cli.{module}"), function)
+    with components_by_name():
+        tyro.cli(command, prog=f"fedjax-mos {name}", args=args)
+
+
+def components_by_name() -> Any:
     """On the command line a component that may be an object is given by its name."""
-    registry = tyro.constructors.ConstructorRegistry()
+    from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec
+
+    registry = ConstructorRegistry()
 
     @registry.primitive_rule
-    def name(info: Any) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    def name(info: Any) -> PrimitiveConstructorSpec | None:
         union = typing.get_origin(info.type) in (typing.Union, types.UnionType)
         kinds = typing.get_args(info.type) if union else ()
         if str not in kinds or {*kinds} <= {str, type(None)}:
             return None
-        return tyro.constructors.PrimitiveConstructorSpec(
+        return PrimitiveConstructorSpec(
             nargs=1,
             metavar="NAME",
             instance_from_str=lambda words: words[0],

@@ -1,25 +1,22 @@
-"""The commands: each parses, calls the lab and prints."""
+"""The commands: each parses, calls the lab and prints.
 
-import dataclasses
-import inspect
+What a command needs is imported when it runs: a help text or a wrong argument should
+not wait for JAX.
+"""
+
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from fedjax_mos.lab import catalog, options, tables
-from fedjax_mos.lab.compare import compare as run_compare
-from fedjax_mos.lab.compare import members_of
-from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.hypergradients.random_baseline import random_baseline
-from fedjax_mos.lab.hypergradients.tune import STEP_SIZE, default_optimizer
-from fedjax_mos.lab.hypergradients.tune import tune as run_tune
-from fedjax_mos.lab.setting import Setting
-from fedjax_mos.lab.sweeps.grid import parse_over
-from fedjax_mos.lab.sweeps.sweep import sweep as run_sweep
-from fedjax_mos.machine import use_all_cores
+from fedjax_mos.cli.app import INTERRUPTED
+from fedjax_mos.lab.default_names import DEFAULT_COMPARISON
+from fedjax_mos.lab.setting import Method, Setting
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
 
 # Fields as options of the command; what only Python can give is left out.
 Flat = (tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands)
@@ -40,11 +37,10 @@ Points = Annotated[
     tyro.conf.UseAppendAction,
     tyro.conf.arg(name="point", metavar="NAME=VALUE,..."),
 ]
-INTERRUPTED = 130
 
 
 def run(
-    experiment: Annotated[Experiment, *Flat],
+    method: Annotated[Method, *Flat],
     settings: Settings = (),
     out: Path | None = None,
     target: float | None = None,
@@ -52,24 +48,27 @@ def run(
     """Run one experiment and write its history, summary and curves to a folder.
 
     Args:
-        experiment: What to run.
+        method: What to run.
         settings: Any option of any component: --set lr=0.1 --set partition.alpha=0.3.
         out: Folder for the results; by default a new one under runs/.
         target: Test accuracy of "rounds to target"; by default the data set's.
     """
-    experiment = with_options(experiment, settings)
+    _starting()
+    from fedjax_mos.lab import tables
+
+    experiment = experiment_of(method, settings)
     folder = _new_folder(out, experiment.title.replace("/", "-"))
     _check_target(target)
-    use_all_cores()
+    _all_cores()
     result = experiment.run()
     result.write(folder, target)
-    print(tables.as_text(result.table(target), result.target(target)))
+    print(tables.as_text(result.table(target)))
     _end(folder, result.complete)
 
 
-def compare(
+def compare_methods(
     setting: Annotated[Setting, *Flat],
-    algorithms: tuple[str, ...] = catalog.DEFAULT_COMPARISON,
+    algorithms: tuple[str, ...] = DEFAULT_COMPARISON,
     sampler: str = "ucs",
     seeds: int = 5,
     seed: int = 0,
@@ -90,18 +89,22 @@ def compare(
         out: Folder for the results; by default a new one under runs/.
         target: Test accuracy of "rounds to target"; by default the data set's.
     """
+    _starting()
+    from fedjax_mos.lab import options
+    from fedjax_mos.lab.compare import compare, members_of
+
     given = options.parse(settings)
     members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
     folder = _new_folder(out, "compare")
     _check_target(target)
-    use_all_cores()
-    found = run_compare(members, seeds, out=folder, target=target)
+    _all_cores()
+    found = compare(members, seeds, out=folder, target=target)
     print(found.text(target))
     _end(folder, found.complete)
 
 
-def sweep(
-    experiment: Annotated[Experiment, *Flat],
+def sweep_options(
+    method: Annotated[Method, *Flat],
     over: Over = (),
     points: Points = (),
     random: int | None = None,
@@ -116,7 +119,7 @@ def sweep(
     """Run an experiment with many configurations and seeds as one program.
 
     Args:
-        experiment: What to run.
+        method: What to run.
         over: Any option or field: --over lr=0.1,0.3,1 --over algorithm=fedavg,fedmos;
             all combinations are tried. With --random also --over lr=log:0.01:1 or
             --over storm=uniform:0:1.
@@ -131,16 +134,20 @@ def sweep(
         target: Test accuracy of "rounds to target"; by default the data set's.
         out: Folder for the results; one of the same sweep is resumed.
     """
-    experiment = with_options(experiment, settings)
+    _starting()
+    from fedjax_mos.lab import options
+    from fedjax_mos.lab.sweeps.grid import parse_over
+    from fedjax_mos.lab.sweeps.sweep import check_names, sweep
+
+    experiment = experiment_of(method, settings)
     folder = out or _new_folder(None, "sweep")
     _check_target(target)
     tried: dict[str, Any] = parse_over(over)
-    for name in tried.keys() & inspect.signature(run_sweep).parameters.keys():
-        raise ValueError(f"{name} is no option to sweep over: say --{name}")
-    use_all_cores()
+    check_names(tried)
+    _all_cores()
     if metric not in (None, *(known := experiment.build().metrics())):
         raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
-    cube = run_sweep(
+    cube = sweep(
         experiment,
         [options.parse(p.split(","), "--point") for p in points] or None,
         seeds=seeds,
@@ -155,13 +162,13 @@ def sweep(
     _end(folder, cube.complete, "the same command with --out resumes it")
 
 
-def tune(
-    experiment: Annotated[Experiment, *Flat],
+def tune_numbers(
+    method: Annotated[Method, *Flat],
     wrt: tuple[str, ...] | None = None,
     objective: str | None = None,
     updates: int = 25,
     seeds: int = 1,
-    step_size: float = STEP_SIZE,
+    step_size: float = 0.3,
     settings: Settings = (),
     versus_sweep: bool = True,
     out: Path | None = None,
@@ -169,7 +176,7 @@ def tune(
     """Tune an experiment's numbers by gradient through its whole run.
 
     Args:
-        experiment: What to tune, from the numbers that it has.
+        method: What to tune, from the numbers that it has.
         wrt: The numbers, by name; by default all of the algorithm.
         objective: A loss after the last round, of held-out data by default.
         updates: Steps of the optimizer (Adam), each with one gradient.
@@ -179,10 +186,14 @@ def tune(
         versus_sweep: Also plot a random sweep that costs as many rounds.
         out: Folder for the results; by default a new one under runs/.
     """
-    experiment = with_options(experiment, settings)
+    _starting()
+    from fedjax_mos.lab.hypergradients.random_baseline import random_baseline
+    from fedjax_mos.lab.hypergradients.tune import default_optimizer, tune
+
+    experiment = experiment_of(method, settings)
     folder, optimizer = _new_folder(out, "tune"), default_optimizer(step_size)
-    use_all_cores()
-    tuned = run_tune(
+    _all_cores()
+    tuned = tune(
         experiment, wrt, objective, updates=updates, seeds=seeds, optimizer=optimizer
     )
     tuned.write(folder)
@@ -198,8 +209,23 @@ def tune(
     _end(folder, tuned.complete)
 
 
-def with_options(experiment: Experiment, settings: tuple[str, ...]) -> Experiment:
-    return dataclasses.replace(experiment, options=options.parse(settings))
+def experiment_of(method: Method, settings: tuple[str, ...]) -> "Experiment":
+    """What was said on the command line, as an experiment."""
+    from fedjax_mos.lab import options
+    from fedjax_mos.lab.experiment import Experiment
+
+    return Experiment(**vars(method) | {"options": options.parse(settings)})
+
+
+def _starting() -> None:
+    """Something to see at once: importing JAX takes a second or two."""
+    print("starting JAX", file=sys.stderr, flush=True)
+
+
+def _all_cores() -> None:
+    from fedjax_mos.machine import use_all_cores
+
+    use_all_cores()
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
@@ -211,8 +237,10 @@ def _new_folder(out: Path | None, name: str) -> Path:
 
 
 def _check_target(target: float | None) -> None:
+    from fedjax_mos.lab.tables import check_target
+
     if target is not None:
-        tables.check_target(target, "accuracy")
+        check_target(target, "accuracy")
 
 
 def _end(folder: Path, complete: bool, hint: str = "") -> None:

@@ -5,11 +5,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from fedjax_mos.cli.commands import Flat, Settings, with_options
-from fedjax_mos.data.sources import fetch
-from fedjax_mos.lab import catalog
-from fedjax_mos.lab.citation import citation, short
-from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.cli.commands import Flat, Settings, experiment_of
+from fedjax_mos.lab.setting import Method
 
 
 def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
@@ -18,6 +15,9 @@ def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) 
     Args:
         json_: One JSON object instead of text.
     """
+    from fedjax_mos.lab import catalog
+    from fedjax_mos.lab.citation import short
+
     listing = catalog.listing()
     if json_:
         print(json.dumps(listing, indent=2))
@@ -34,14 +34,16 @@ def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) 
                 print(f"  {'' if number else entry['name']:<20} {line}")
 
 
-def cite(experiment: Annotated[Experiment, *Flat], settings: Settings = ()) -> None:
+def cite(method: Annotated[Method, *Flat], settings: Settings = ()) -> None:
     """Print what to cite for an experiment, as BibTeX.
 
     Args:
-        experiment: The experiment.
+        method: The experiment.
         settings: Any option of any component.
     """
-    print(citation(with_options(experiment, settings)))
+    from fedjax_mos.lab.citation import citation
+
+    print(citation(experiment_of(method, settings)))
 
 
 def data(
@@ -53,6 +55,8 @@ def data(
         action: get.
         name: A data set's name.
     """
+    from fedjax_mos.data.sources import fetch
+
     print(f"{name} is in {fetch.get(name)}")
 
 

@@ -1,6 +1,7 @@
 """Data: sources, partitions, the federated store and augmentation."""
 
 from fedjax_mos.data import augment, partitions
+from fedjax_mos.data import sources as datasets
 from fedjax_mos.data.partitions import Partition
 from fedjax_mos.data.sources import Dataset, arrays, from_frame, load, normalise
 from fedjax_mos.data.store import federate, take, views
@@ -10,6 +11,7 @@ __all__ = [
     "Partition",
     "arrays",
     "augment",
+    "datasets",
     "federate",
     "from_frame",
     "load",

@@ -9,7 +9,6 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import gammaln
 
 from fedjax_mos.components import cite
 from fedjax_mos.samplers.cohort import check_choice, check_cohort, subset
@@ -57,6 +56,8 @@ def bernoulli(
 
 def _log_binomial(n: int, rate: float, largest: int) -> np.ndarray:
     """log P(k of n) for k = 1..largest, up to a constant; on the host, in float64."""
+    from scipy.special import gammaln  # not at the top: it takes long to import
+
     k = np.arange(1, largest + 1)
     out = -gammaln(k + 1) - gammaln(n - k + 1) + k * (np.log(rate) - np.log1p(-rate))
     return (out - out.max()).astype(np.float32)

@@ -16,8 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from fedjax_mos.client.tools import over_all
 from fedjax_mos.data.store import views
@@ -65,7 +63,7 @@ def cluster_order(
     check_clusters(clusters, len(sizes))
     if len(sizes) == 1:
         return np.zeros(1, int)
-    label = fcluster(_tree(gradients, distance), clusters, "maxclust")
+    label = _fcluster(_tree(gradients, distance), clusters, "maxclust")
     mass = np.bincount(label, weights=sizes)
     return np.lexsort((-sizes, label, -mass[label]))
 
@@ -124,6 +122,9 @@ def _tree(gradients: PyTree, distance: Distance) -> np.ndarray:
     check_choice("distance", distance, DISTANCES)
     cosine = np.asarray(_cosines(gradients), float)
     away = np.arccos(cosine) if distance == "angle" else 1 - cosine
+    from scipy.cluster.hierarchy import linkage  # not at the top: they take long
+    from scipy.spatial.distance import squareform
+
     return linkage(squareform(away, checks=False), "ward")
 
 
@@ -147,7 +148,7 @@ def _cut(tree: np.ndarray, mass: np.ndarray, most: int) -> np.ndarray:
         masses.append(masses[left] + masses[right])
     by_mass = tree.copy()
     by_mass[:, 2] = masses[len(mass) :]  # grows towards the root, as heights must
-    return fcluster(by_mass, most, "distance")
+    return _fcluster(by_mass, most, "distance")
 
 
 def _poured(mass: np.ndarray, room: np.ndarray) -> np.ndarray:
@@ -155,3 +156,10 @@ def _poured(mass: np.ndarray, room: np.ndarray) -> np.ndarray:
     ends, full = mass.cumsum(), room.cumsum()
     low = np.maximum((ends - mass)[None], (full - room)[:, None])
     return np.maximum(np.minimum(ends[None], full[:, None]) - low, 0)
+
+
+def _fcluster(tree: np.ndarray, size: int, criterion: str) -> np.ndarray:
+    """Labels of a cut through Ward's tree."""
+    from scipy.cluster.hierarchy import fcluster
+
+    return fcluster(tree, size, criterion)

@@ -1,0 +1,85 @@
+from . import (
+    algorithms,
+    backends,
+    channels,
+    client,
+    data,
+    models,
+    objectives,
+    samplers,
+    types,
+)
+from .client import losses, plans
+from .client.tools import local_work
+from .components import Spec, cite, spec
+from .data import augment, datasets, partitions
+from .data.sources.dataset import arrays
+from .data.sources.frames import from_frame
+from .data.store import federate
+from .engine.evaluation import evaluator, per_client
+from .engine.rollout import rollout
+from .engine.run import run
+from .engine.simulation import simulation
+from .lab.citation import citation
+from .lab.compare import Comparison, compare
+from .lab.experiment import Experiment
+from .lab.folders import read
+from .lab.hypergradients.hypergrad import hypergrad
+from .lab.hypergradients.random_baseline import random_baseline
+from .lab.hypergradients.tune import tune
+from .lab.hypergradients.tuned import Tuned
+from .lab.result import Result
+from .lab.sweeps.cube import Cube
+from .lab.sweeps.grid import Range
+from .lab.sweeps.sweep import sweep
+from .machine import use_all_cores
+from .schedule import Schedule
+from .types import Algorithm, Exchange
+
+__version__: str
+
+__all__ = [
+    "Algorithm",
+    "Comparison",
+    "Cube",
+    "Exchange",
+    "Experiment",
+    "Range",
+    "Result",
+    "Schedule",
+    "Spec",
+    "Tuned",
+    "algorithms",
+    "arrays",
+    "augment",
+    "backends",
+    "channels",
+    "citation",
+    "cite",
+    "client",
+    "compare",
+    "data",
+    "datasets",
+    "evaluator",
+    "federate",
+    "from_frame",
+    "hypergrad",
+    "local_work",
+    "losses",
+    "models",
+    "objectives",
+    "partitions",
+    "per_client",
+    "plans",
+    "random_baseline",
+    "read",
+    "rollout",
+    "run",
+    "samplers",
+    "simulation",
+    "spec",
+    "sweep",
+    "tune",
+    "types",
+    "use_all_cores",
+]
