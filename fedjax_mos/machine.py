@@ -14,6 +14,7 @@ _ONE_THREAD_EACH = (
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
 )
 # XLA ends the process at a flag that it does not know: these are in jaxlib 0.8 to 0.12.
+_CACHE_SIZE = 2**30  # bytes of compiled programs on disk
 _CHECKED = jax.__version_info__ < (0, 13)
 
 
@@ -45,12 +46,16 @@ def use_all_cores() -> int:
 def keep_programs() -> None:
     """Let JAX keep compiled programs on disk, unless it was told where or not to.
 
-    `JAX_ENABLE_COMPILATION_CACHE=0` switches it off, `JAX_COMPILATION_CACHE_DIR` moves
-    it from the user's cache folder.
+    All of them, small ones too: a run starts with some dozens. The least recently used
+    ones go when they are more than 1 GiB. `JAX_ENABLE_COMPILATION_CACHE=0` switches it
+    off, `JAX_COMPILATION_CACHE_DIR` moves it from the user's cache folder; the folder
+    may be deleted at any time.
     """
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        folder = cache_folder() / "programs"
+        folder = cache_folder() / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_compilation_cache_max_size", _CACHE_SIZE)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
 def cache_folder() -> Path:
