@@ -6,8 +6,8 @@ kind an option is:
 
     float, Scalar, an array type    a float hyperparameter, a *leaf* of the state
     int, bool, str, Literal, ...    static: it decides shapes and code
-    none, or Any                    by its default, or else by the value that is given:
-                                    numbers are leaves
+    none, or Any                    by the value: numbers are leaves, but for whole ones
+                                    where the default is a whole one too (`steps=5`)
 
 `Positive`, `NonNegative`, `Unit` and `Fraction` say besides where a leaf may lie.
 """
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import jax
 
+from fedjax_mos.schedule import check_schedules
 from fedjax_mos.signatures import (
     REQUIRED,
     Factory,
@@ -32,6 +33,11 @@ from fedjax_mos.signatures import (
 )
 
 F = TypeVar("F", bound=Factory)
+# Why a method may lack an option that many have.
+WHY_NOT = dict.fromkeys(
+    ("client_optimizer", "client_state"),
+    ": this method's paper writes its own local step",
+) | {"server_optimizer": ": this method's paper writes its own server step"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,9 +92,11 @@ def spec(factory: Factory, /, **options: Any) -> Spec:
     for name in options:
         if name not in every and not open_ended(factory):
             raise ValueError(
-                f"{name_of(factory)} has no option {name!r}; it has "
-                f"{', '.join(known) or 'none'}"
+                f"{name_of(factory)} has no option {name!r}{WHY_NOT.get(name, '')}; it "
+                f"has {', '.join(known) or 'none'}"
             )
+    if any(name in every and name not in known for name in options):
+        known = every  # nothing is handed in: an optimizer's factory, say
     static: dict[str, Any] = {}
     hp: dict[str, Any] = {}
     for name in dict.fromkeys([*known, *options]):
@@ -99,6 +107,7 @@ def spec(factory: Factory, /, **options: Any) -> Spec:
         if isinstance(value, Spec):
             static[name], hp[name] = value, value.hp
         elif is_leaf(option, value):
+            check_schedules(name, value)
             # 1 means 1.0
             hp[name] = jax.tree.map(
                 lambda v: float(v) if isinstance(v, int) else v, value

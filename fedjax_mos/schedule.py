@@ -57,6 +57,25 @@ def at_round(hp: PyTree, round: jax.Array) -> PyTree:
     )
 
 
+def at_start(hp: PyTree) -> PyTree:
+    """`hp` with every schedule replaced by its first value."""
+    return jax.tree.map(
+        lambda leaf: leaf.values[..., 0] if is_schedule(leaf) else leaf,
+        hp,
+        is_leaf=is_schedule,
+    )
+
+
+def check_schedules(name: str, value: PyTree) -> None:
+    """Raise a ValueError for a schedule that is no list of values."""
+    for leaf in jax.tree.leaves(value, is_leaf=is_schedule):
+        if is_schedule(leaf) and (np.ndim(leaf.values) != 1 or not len(leaf)):
+            raise ValueError(
+                f"the schedule {name} must be a list with one value per round: got the "
+                f"shape {np.shape(leaf.values)}"
+            )
+
+
 def check_length(hp: PyTree, rounds: int) -> None:
     """Raise a ValueError if a schedule ends before round `rounds`."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(hp, is_leaf=is_schedule):

@@ -58,7 +58,7 @@ class Option(NamedTuple):
     def numeric(self) -> bool:
         """Whether numbers that it is given are leaves of the state."""
         if self.unannotated:
-            return not isinstance(self.default, bool | int | str | tuple | list)
+            return not isinstance(self.default, bool | str | tuple | list)
         return any(m is float or m in _ARRAYS for m in self.members)
 
     def allowed(self) -> str:
@@ -67,6 +67,8 @@ class Option(NamedTuple):
         for member in self.members:
             if member is type(None):
                 names.append("none")
+            elif member in (REQUIRED, Any):
+                names.append("a value")
             elif typing.get_origin(member) is not Literal:
                 origin = typing.get_origin(member) or member
                 plain = getattr(origin, "__name__", str(origin))
@@ -147,6 +149,9 @@ def is_leaf(option: Option, value: Any) -> bool:
         isinstance(v, float | int) for v in value
     ):
         return False  # a tuple of sizes, or somebody who meant a schedule
+    counts = option.unannotated and isinstance(option.default, int)
+    if counts and isinstance(value, int):  # as in `steps=5`
+        return False
     leaves = jax.tree.leaves(value)
     numbers = bool(leaves) and all(
         isinstance(leaf, (float, int, *_ARRAYS)) and not isinstance(leaf, bool)
@@ -211,4 +216,6 @@ def _fits(member: Any, value: Any) -> bool:
         return isinstance(value, member)
     if member is float or member in _ARRAYS:
         return False  # numbers and arrays are leaves, which this is not
+    if inspect.isfunction(value) and isinstance(member, type):
+        return member is object  # a factory in place of what it makes
     return value is not None

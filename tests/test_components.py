@@ -173,7 +173,9 @@ def after_one_round(algorithm, hp=None):
 def test_a_nested_spec_builds_with_replaced_leaves():
     """The numbers of an optimiser are leaves under the option's name."""
     made = adam(0.1)
-    assert made.hp == {"lr": 0.01, "server_optimizer": {"learning_rate": 0.1}}
+    inside = made.hp["server_optimizer"]
+    assert made.hp["lr"] == 0.01 and inside["learning_rate"] == 0.1
+    assert {"b1", "b2", "eps"} < set(inside)  # its defaults too
     new = {"algorithm": {"server_optimizer": {"learning_rate": 0.3}}}
     replaced, small = after_one_round(made, new), after_one_round(made)
     np.testing.assert_allclose(replaced, after_one_round(adam(0.3)), rtol=1e-6)

@@ -61,7 +61,6 @@ def clustered_adaptive(
         raise ValueError(f"clusters must not be negative: got {clusters}")
     check_choice("distance", distance, DISTANCES)
     by_size, clusters = adaptive(tools), clusters or tools.cohort
-    gradients_at = jax.jit(partial(client_gradients, tools.loss))
 
     def init(view: SamplerView, key: Key) -> State:
         check_clusters(clusters, view.data.size.shape[0])
@@ -69,7 +68,7 @@ def clustered_adaptive(
 
     def compute(data: FederatedData, state: RoundState) -> Updated:
         x = state.server.params
-        gradients = gradients_at(x, data)
+        gradients = _client_gradients(tools.loss, x, data)
         order = cluster_order(gradients, data.size, clusters, distance=distance)
         # Everyone receives the model and sends a gradient.
         bits = data.size.shape[0] * int(dense(x).bits)
@@ -104,6 +103,9 @@ def clustered(
     return HostAssisted(
         from_bins(tools.cohort), HostUpdate(compute, every), needs_last_message=True
     )
+
+
+_client_gradients = jax.jit(client_gradients, static_argnums=0)
 
 
 def from_bins(cohort: int) -> Sampler:

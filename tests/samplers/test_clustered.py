@@ -12,11 +12,13 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.history import History
-from fedjax_mos.engine.run import _blocks
+from fedjax_mos.engine.run import _visits
 from fedjax_mos.samplers.clustered import from_bins
 from tests import problem
 from tests.samplers.population import KEYS, near, population, see, tools, weights_of
 from tests.samplers.test_clusters import GROUPS, SIZES, planted
+
+pytestmark = pytest.mark.thorough
 
 # ---- expectations --------------------------------------------------------------------
 
@@ -184,22 +186,15 @@ def test_bins_are_formed_from_the_last_messages():
     np.testing.assert_array_equal(later.sampler, after.sampler)
 
 
-@pytest.mark.parametrize("every", [1, 3, 4])
 @pytest.mark.parametrize("first", [0, 1, 5])
-def test_visits_end_where_the_host_has_work(first, every):
-    """An update inside a block would be skipped; an evaluation too many costs."""
+def test_visits_end_where_the_host_has_work(first):
+    """Updates lie between visits: inside of one they would be skipped."""
     update = fm.types.HostUpdate(None, every=2, warm_up=3)
-    blocks = _blocks(11, every, host_updates.stops(update, first, 11))
-    assert sum(length for length, _ in blocks) == 11
-    ends = np.cumsum([length for length, _ in blocks])
-    due = [t for t in range(1, 11) if host_updates.due(update, first + t)]
-    assert set(due) <= set(ends) and (first >= 3 or 3 - first in ends)
-    evaluated, done = [], 0
-    for length, interval in blocks:
-        if interval:
-            evaluated += range(done + interval, done + length + 1, interval)
-        done += length
-    assert evaluated == sorted({*range(every, 12, every), 11})
+    visits = _visits(first, first + 11, update)
+    assert [t for visit in visits for t in range(*visit)] == [*range(first, first + 11)]
+    begins = {begin for begin, _ in visits}
+    due = {t for t in range(first, first + 11) if host_updates.due(update, t)}
+    assert due <= begins and (first >= 3 or 3 in begins)
 
 
 # ---- by name -------------------------------------------------------------------------
