@@ -16,6 +16,8 @@ def run(root, *paths):
         "0",
         "-p",
         "no:cacheprovider",
+        "-m",
+        "not slow",
     ]
     done = subprocess.run(
         [*command, *paths],

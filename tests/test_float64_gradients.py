@@ -1,6 +1,10 @@
 """Hypergradients against central differences, in float64."""
 
+import pytest
+
 from tests import float64
+
+pytestmark = pytest.mark.thorough
 
 
 def test_gradients_in_float64(pytestconfig):

@@ -12,14 +12,14 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.components import name_of
-from fedjax_mos.lab import catalog
+from fedjax_mos.lab import catalog, default_names
 
 PACKAGE = Path(fm.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports from its own folder and from lower layers; a layer's folders are apart.
 LAYERS = (
     ("types", "_version"),
-    ("tree", "schedule", "signatures", "machine"),
+    ("tree", "latest", "schedule", "signatures", "machine"),
     ("components",),
     ("data", "channels", "models", "backends"),
     ("client",),
@@ -38,6 +38,7 @@ METHODS = (
     "models",
     "data",
     "lab/catalog",
+    "lab/default_names",
 )
 # As papers write them; `storm` and others are also names of numbers.
 SPELLED = (
@@ -96,7 +97,7 @@ def below(*names):
 
 def outside_methods():
     """Files of folders that know no method."""
-    apart = tuple(f"{PACKAGE / name}/" for name in METHODS)
+    apart = tuple(str(PACKAGE / name) + end for name in METHODS for end in ("/", ".py"))
     return [f for f in FILES if not str(f).startswith(apart)]
 
 
@@ -171,7 +172,8 @@ def test_only_the_catalog_names_methods():
             if isinstance(text, str) and text in catalog.ALGORITHMS:
                 found.add((module(path), text))
     assert not found
-    assert fm.Experiment.algorithm == catalog.DEFAULT_ALGORITHM in catalog.ALGORITHMS
+    assert default_names.DEFAULT_ALGORITHM in catalog.ALGORITHMS
+    assert default_names.DEFAULT_SAMPLER in catalog.SAMPLERS
 
 
 def test_prose_names_no_method():
@@ -236,3 +238,13 @@ def test_import_is_light():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert not heavy & set(done.stdout.split())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "name", ["losses", "plans", "partitions", "augment", "datasets"]
+)
+def test_modules_are_there_before_anything_else(name):
+    """Names are imported when they are used, also as the first thing of a program."""
+    code = f"import fedjax_mos as fm; print(fm.{name}.__name__)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -221,7 +221,7 @@ def run(
     loss = fm.losses.mean_loss(problem.softmax_net) if loss is None else loss
     data = problem.data() if data is None else data
     if world.round_decay is not None:
-        channels["schedule"] = fm.spec(decaying, round_decay=world.round_decay)
+        channels["decay"] = fm.spec(decaying, round_decay=world.round_decay)
     sim = fm.simulation(
         algorithm,
         world.work(loss, **(more or {})),

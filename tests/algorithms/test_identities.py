@@ -24,6 +24,8 @@ from tests.algorithms.reference import (
     turns,
 )
 
+pytestmark = pytest.mark.thorough
+
 MEAN = turns("mean")
 SGD = {"lr": 0.5, "server_lr": 0.8}
 HEAVY = {"lr": 0.5, "server_lr": 1.0, "server_momentum": 0.6}

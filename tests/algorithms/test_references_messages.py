@@ -20,6 +20,8 @@ from tests.algorithms.reference import (
     softmax_gradient,
 )
 
+pytestmark = pytest.mark.thorough
+
 norm = np.linalg.norm
 
 

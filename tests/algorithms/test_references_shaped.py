@@ -19,6 +19,8 @@ from tests.algorithms.reference import (
     run,
 )
 
+pytestmark = pytest.mark.thorough
+
 SHAPES = ((problem.FEATURES, 2), (2, 3), (3, problem.CLASSES))
 ENDS = np.cumsum([a * b for a, b in SHAPES])
 

@@ -16,6 +16,8 @@ from tests.algorithms.reference import (
     assert_path,
 )
 
+pytestmark = pytest.mark.thorough
+
 N = len(problem.SIZES)
 
 

@@ -14,6 +14,8 @@ from fedjax_mos.data.store import views
 from tests import problem
 from tests.client.toy import LOSS, flat, rows_of, softmax_gradient, view, whole
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("first_batch", [0, -3, "all", 2.5])
 def test_first_batch_is_checked(first_batch):

@@ -13,8 +13,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.backends import auto as layout
-from fedjax_mos.engine import run as runner
-from tests import problem
+from tests import problem, programs
 
 AVERAGE = fm.spec(fm.algorithms.fedavg, lr=0.1, server_lr=1.0)
 WORK = fm.local_work(
@@ -105,6 +104,7 @@ def expected(lanes):
     return trained(fm.backends.vmapped(), lanes)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("backend", "lanes"),  # the devices are two
     [
@@ -131,9 +131,9 @@ def test_lanes_do_not_depend_on_the_layout(backend, lanes):
 )
 def test_blocks_of_lanes_are_one_program(backend, lanes):
     """A state that comes back with another type or elsewhere: it compiles again."""
-    before = runner._compiled._cache_size()
-    trained(LANES[backend], lanes, rounds=22)  # eleven blocks of two
-    assert runner._compiled._cache_size() == before + 1
+    programs.forget()
+    trained(LANES[backend], lanes, rounds=22)  # three blocks
+    assert programs.compiled() == 1
 
 
 @pytest.mark.parametrize("outer", [fm.backends.sharded, fm.backends.spread])

@@ -17,6 +17,8 @@ from fedjax_mos.lab import catalog
 from fedjax_mos.types import Channel, Cohort, Sampler, Wire
 from tests import problem
 
+pytestmark = pytest.mark.thorough
+
 DENSE, SPARSE, FLAG = 32 * 12, 3 * 64, 1
 KEY = jax.random.key(5)
 LAG = ("lag", "lag_ps")

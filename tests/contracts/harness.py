@@ -13,11 +13,9 @@ from tests.contracts.table import BACKENDS, PLANS
 COHORT = 3
 
 
-def thrifty(names, often):
-    """Parameters of which all but `often` are for slow runs."""
-    return [
-        pytest.param(n, marks=() if n in often else pytest.mark.slow) for n in names
-    ]
+def thrifty(names, often, others=pytest.mark.slow):
+    """Parameters of which all but `often` are for slow (or thorough) runs."""
+    return [pytest.param(n, marks=() if n in often else others) for n in names]
 
 
 @cache

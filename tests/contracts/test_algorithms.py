@@ -12,9 +12,9 @@ from tests.contracts import harness
 from tests.contracts.harness import thrifty
 from tests.contracts.table import ALGORITHMS, BACKENDS, KINDS, PLANS
 
-algorithms = pytest.mark.parametrize("name", ALGORITHMS)
-
-
+algorithms = pytest.mark.parametrize(
+    "name", thrifty(ALGORITHMS, KINDS, pytest.mark.thorough)
+)
 one_of_each_kind = pytest.mark.parametrize("name", thrifty(ALGORITHMS, KINDS))
 
 
@@ -67,7 +67,7 @@ def layouts():
                 )
                 often = common and name in KINDS
                 if backend != "vmapped":
-                    marks = () if often else (pytest.mark.slow,)
+                    marks = pytest.mark.thorough if often else pytest.mark.slow
                     yield pytest.param(name, plan, backend, marks=marks)
 
 
@@ -85,6 +85,7 @@ def test_the_layout_does_not_matter(name, plan, backend):
         state = expected[0]
 
 
+@pytest.mark.thorough
 @one_of_each_kind
 def test_the_debug_backend_agrees(name):
     """Debugging must show what the compiled program computes."""
@@ -118,6 +119,7 @@ def test_the_order_of_slots_does_not_matter(name):
     chex.assert_trees_all_close(*results, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thorough
 @one_of_each_kind
 def test_a_sweep_equals_single_runs(name):
     """vmap over numbers and seeds is how sweeps run."""
@@ -140,6 +142,7 @@ def test_a_sweep_equals_single_runs(name):
             )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "plan"),
     [

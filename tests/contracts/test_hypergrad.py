@@ -22,6 +22,8 @@ from tests.contracts.harness import thrifty
 from tests.contracts.table import ALGORITHMS, ROWS, spec_of
 from tests.contracts.test_gradients import step_size
 
+pytestmark = pytest.mark.thorough
+
 ROUNDS, STEP = 20, 1e-6
 OFTEN = ("fedavg",)
 TEST = {"test": fm.federate(*problem.arrays())}

@@ -2,6 +2,10 @@
 
 import importlib.util
 
+import pytest
+
+pytestmark = pytest.mark.thorough
+
 
 def test_the_table_of_methods_is_current(pytestconfig):
     """Else docs/methods.md would promise other costs than the code has."""

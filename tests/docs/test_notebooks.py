@@ -8,6 +8,8 @@ from nbclient import NotebookClient
 
 from tests.docs.printed import ROOT
 
+pytestmark = pytest.mark.thorough
+
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from fedjax_mos.models.products import matmul
 
+pytestmark = pytest.mark.thorough
+
 # Rows, inputs, features: the gradient flipped, written out and plain.
 SHAPES = {"flipped": (6, 20, 3), "written": (4, 5, 9), "plain": (12, 5, 9)}
 WAYS = {
