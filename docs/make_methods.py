@@ -25,12 +25,13 @@ HEAD = """# Methods
 
 Written by `python docs/make_methods.py` from the code; a test keeps it current. States
 and messages are counted in parameter-sized trees (and single numbers); a message is
-what enters the named channel. K is the number of local steps, "full" a gradient over
-all of a client's data (STEM's is in round 0 only, where one tree goes down and one up).
+what enters the named channel; "server" and "client" are the states they keep. K is the
+number of local steps, "full" a gradient over all of a client's data (STEM's is in round
+0 only, where one tree goes down and one up).
 "Variant" says which options differ from the factory's defaults; papers stand in
 [references.bib](references.bib), and `fm.citation(experiment)` prints them.
 
-| name | server state | client state | up | down | gradients per round | variant | cite |
+| name | server | client | up | down | gradients per round | variant | cite |
 |---|---|---|---|---|---|---|---|
 """
 
