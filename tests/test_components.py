@@ -283,3 +283,41 @@ def test_a_list_of_numbers_is_no_number():
     """A list for a float is refused with a hint at schedules, before anything runs."""
     with pytest.raises(ValueError, match=r"lr must be a number.*fm\.Schedule"):
         fm.spec(fm.algorithms.fedavg, lr=[0.1, 0.2])
+
+
+def test_a_whole_default_counts_unless_a_fraction_is_given():
+    """Without annotation `steps=5` stays whole, and 0.5 for it is a leaf."""
+
+    def factory(tools, *, rate=1):
+        return rate
+
+    assert fm.spec(factory).static == {"rate": 1}
+    assert fm.spec(factory, rate=0.5).hp == {"rate": 0.5}
+
+
+def test_a_factory_is_no_transform():
+    """A bare factory of an optimizer is refused before anything runs."""
+    with pytest.raises(ValueError, match="client_optimizer must be"):
+        fm.spec(fm.algorithms.fedavg, client_optimizer=optax.adam)
+
+
+def test_arrays_of_integers_stay_integers():
+    """An array that indexes arrives as integers, numbers as the parameters' floats."""
+
+    def choose(tools, *, groups: jax.Array, rate: float = 1):
+        def sample(state, view, key):
+            chosen = groups[view.round % len(groups)]
+            cohort = fm.types.Cohort(chosen[None], jnp.ones(1), jnp.ones(1, bool))
+            return cohort, state
+
+        return fm.types.Sampler(lambda view, key: (), sample)
+
+    sampler = fm.spec(choose, groups=np.array([3, 1]))
+    sim = fm.simulation(
+        fm.spec(fm.algorithms.fedavg), problem.work(), sampler, cohort=1
+    )
+    key, data = jax.random.key(0), problem.data()
+    state = sim.init(problem.tanh_params(), data, key)
+    _, trace = fm.rollout(sim, data, state, key, 3)
+    assert trace.info.cohort.ids[:, 0].tolist() == [3, 1, 3]
+    assert jnp.issubdtype(state.hp["sampler"]["rate"].dtype, jnp.floating)

@@ -142,3 +142,10 @@ def test_values_out_of_range_are_refused():
         simulation(fm.Schedule([0.1, -0.1]))
     with pytest.raises(ValueError, match=r"algorithm.lr must lie in \(0, inf\)"):
         begin(simulation(0.1), {"algorithm": {"lr": fm.Schedule([0.1, 0.0])}})
+
+
+@pytest.mark.parametrize("values", [[], np.ones((3, 10))], ids=["empty", "table"])
+def test_a_schedule_is_a_list(values):
+    """A table or nothing at all is refused where it is given."""
+    with pytest.raises(ValueError, match="lr must be a list with one value per round"):
+        fm.spec(fm.algorithms.fedavg, lr=fm.Schedule(values))

@@ -90,3 +90,37 @@ def test_stops():
     often = HostUpdate(None, every=2, warm_up=3)
     assert host_updates.stops(often, first=0, last=7) == [3, 4, 6]
     assert host_updates.stops(None, first=0, last=7) == []
+
+
+def steered(tools, *, first: float = 0.0):
+    """A sampler whose host update chooses the client that a number says."""
+
+    def sample(state, view, key):
+        cohort = fm.types.Cohort(state[None], jnp.ones(1), jnp.ones(1, bool))
+        return cohort, state
+
+    def compute(data, state):
+        return fm.types.Updated(jnp.asarray(round(float(first)), jnp.int32))
+
+    def always(view, key):
+        return jnp.zeros((), jnp.int32)
+
+    warm = fm.types.Sampler(always, sample)
+    update = HostUpdate(compute, warm_up=1, warm=warm)
+    return fm.types.HostAssisted(fm.types.Sampler(always, sample), update)
+
+
+def test_every_lane_is_updated_with_its_own_numbers():
+    """A host update sees the numbers of its simulation, not those of the first one."""
+    sim = fm.simulation(
+        fm.spec(fm.algorithms.fedavg), problem.work(), fm.spec(steered), cohort=1
+    )
+    keys = jax.random.split(KEY, 2)
+
+    def begin(number, key):
+        hp = {"sampler": {"first": number}}
+        return sim.init(problem.tanh_params(), problem.data(), key, hp)
+
+    states = jax.vmap(begin)(jnp.array([2.0, 4.0]), keys)
+    state, _ = fm.run(sim, problem.data(), states, keys, 3, progress=False)
+    assert state.sampler.tolist() == [2, 4]

@@ -80,3 +80,24 @@ def test_members_by_name():
         members_of(setting, ["fedavg", "fedavg/ucs"], {})
     with pytest.raises(ValueError, match="no option 'storm'"):
         members_of(setting, ["fedavg"], {"storm": 0.1})
+
+
+def test_members_with_other_metrics(tmp_path):
+    """Each member is shown by its own metric; none is drawn or scaled as another."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3)).astype(np.float32)
+    classes = fm.arrays(x[:40], np.arange(40) % 2, x[40:], np.arange(20) % 2)
+    values = fm.arrays(x[:40], x[:40, 0], x[40:], x[40:, 0])
+    shared = {"model": "logistic", "clients": 4, "cohort": 2, "rounds": 2}
+    shared |= {"algorithm": "fedavg", "sampler": "ucs"}
+    members = {
+        "labels": fm.Experiment(dataset=classes, **shared),
+        "numbers": fm.Experiment(dataset=values, loss="squared_error", **shared),
+    }
+    found = fm.compare(members, seeds=1, out=tmp_path, progress=False)
+    text = found.text().splitlines()
+    assert "% (test_accuracy)" in text[2] and "(test_loss)" in text[3]
+    assert "%" not in text[3]
+    again = fm.read(tmp_path)
+    assert again.text() == found.text()  # targets come back too
+    assert len(found.curves().axes) == 3

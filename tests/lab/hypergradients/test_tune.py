@@ -219,3 +219,18 @@ def test_command_line(tmp_path, capsys):
     assert tuned.experiment.parts["algorithm"].spec.options["lr"] == tuned.hp["lr"]
     assert "random sweep of the same cost" in said
     assert len(pd.read_csv(out / "trajectory.csv")) == 2
+
+
+def test_numbers_without_a_gradient_stay(monkeypatch, capsys):
+    """What the objective does not depend on smoothly keeps its value, 0 included."""
+    start = fm.Experiment(**TINY | {"algorithm": "fedadagrad"}, options={"b1": 0.0})
+
+    class Flat(Wild):
+        def at(self, named):
+            found = super().at(named)
+            slopes = {n: np.zeros_like(v) for n, v in named.items()}
+            return found._replace(gradient=slopes | {"lr": found.gradient["lr"]})
+
+    monkeypatch.setattr(tune, "differentiator", Flat())
+    tuned = fm.tune(start, updates=2, progress=False)
+    assert tuned.hp["b1"] == 0 and "left alone" in capsys.readouterr().err

@@ -444,3 +444,25 @@ def test_command(tmp_path, capsys, monkeypatch):
         with pytest.raises(SystemExit) as end:
             cli.main([*words.split(), "--over", bad, "--out", str(tmp_path)])
         assert end.value.code == 2 and "no option" in capsys.readouterr().err
+
+
+def test_a_sweep_is_not_resumed_with_other_data(tmp_path):
+    """The pieces of one data set do not pass for those of another."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 2
+
+    def on(x):
+        data = fm.arrays(x[:40], y[:40], x[40:], y[40:])
+        return fm.Experiment(
+            algorithm="fedavg",
+            dataset=data,
+            model="logistic",
+            clients=5,
+            cohort=2,
+            rounds=1,
+        )
+
+    sweep(on(x), lr=[0.1], out=tmp_path)
+    with pytest.raises(ValueError, match="same sweep.*data"):
+        sweep(on(x + 1), lr=[0.1], out=tmp_path)
+    assert sweep(on(x), lr=[0.1], out=tmp_path).complete
