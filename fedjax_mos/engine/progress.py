@@ -2,6 +2,7 @@
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
 
 _SILENCE = 30.0  # seconds between two lines of a log
@@ -11,10 +12,13 @@ class Progress:
     """Shows how far a run is: on a terminal, in a notebook or in a file."""
 
     def __init__(self, total: int, shown: bool, compiling: bool) -> None:
-        from tqdm.auto import tqdm
-
+        notebook = "ipykernel" in sys.modules
+        if notebook and find_spec("ipywidgets"):
+            from tqdm.notebook import tqdm
+        else:
+            from tqdm import tqdm
         self.total, self.done = total, 0
-        self.live = shown and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+        self.live = shown and (sys.stderr.isatty() or notebook)
         self.logs = shown and not self.live
         self.began = self.spoke = time.perf_counter()
         self.bar = tqdm(total=total, unit="round", disable=not self.live)
