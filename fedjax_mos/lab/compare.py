@@ -60,13 +60,16 @@ class Comparison:
         for name in self.members:
             self._write_member(name, Path(folder), target)
         self._write_table(Path(folder), target)
+        self._write_picture(Path(folder))
+
+    def _write_picture(self, folder: Path) -> None:
+        self.curves().savefig(folder / "curves.png", dpi=120)
 
     def _write_member(self, name: str, folder: Path, target: float | None) -> None:
         self.members[name].write(folder / _file_name(name), target)
 
     def _write_table(self, folder: Path, target: float | None) -> None:
         self.table(target).to_csv(folder / "comparison.csv")
-        self.curves().savefig(folder / "curves.png", dpi=120)
         stored = {"kind": "comparison", "members": list(self.members)}
         folders.write_json(folder / folders.CONFIG, stored)
 
@@ -117,7 +120,10 @@ def compare(
             done._write_table(Path(out), target)
         if not result.complete:
             break
-    return Comparison(results)
+    found = Comparison(results)
+    if out is not None:
+        found._write_picture(Path(out))
+    return found
 
 
 def members_of(

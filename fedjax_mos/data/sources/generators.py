@@ -1,5 +1,8 @@
 """Data sets that need no file: scikit-learn's digits and FedProx's synthetic data."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 
 from fedjax_mos.components import cite
@@ -12,12 +15,10 @@ _FEATURES, _CLASSES = 60, 10
 @cite("alpaydin1998digits")
 def digits() -> Dataset:
     """1797 handwritten digits of 8 x 8 pixels in 0..16, split 60/20/20."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    order = np.random.default_rng(0).permutation(len(bunch.target))
-    x = bunch.images.astype(np.uint8)[order, :, :, None]
-    y = bunch.target[order]
+    table = _digits_table()
+    order = np.random.default_rng(0).permutation(len(table))
+    x = table[order, :-1].astype(np.uint8).reshape(-1, 8, 8, 1)
+    y = table[order, -1].astype(int)
     a, b = int(0.6 * len(y)), int(0.8 * len(y))
     return arrays(
         x[:a],
@@ -28,6 +29,22 @@ def digits() -> Dataset:
         y_valid=y[a:b],
         classes=10,
     )
+
+
+def _digits_table() -> np.ndarray:
+    """Pixels and label of every digit, [1797, 65], as scikit-learn ships them.
+
+    Its file is read without importing it, which takes longer than a run on it.
+    """
+    found = find_spec("sklearn")
+    path = Path(found.origin or "" if found else "")
+    path = path.parent / "datasets" / "data" / "digits.csv.gz"
+    if path.is_file():
+        return np.loadtxt(path, delimiter=",")
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return np.column_stack([bunch.data, bunch.target])
 
 
 @cite("li2020fedprox")
