@@ -7,10 +7,11 @@ length, its interval between evaluations and the places where the host has work.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from fedjax_mos.engine.rollout import Evaluate, Report
@@ -43,7 +44,7 @@ def advance(
     state: RoundState,
     key: Key,
     count: int,
-    evaluated: Any,
+    evaluated: np.ndarray,
 ) -> tuple[RoundState, Block]:
     """`count` rounds, of which those that `evaluated` [MOST] marks are evaluated.
 

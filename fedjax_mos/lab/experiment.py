@@ -132,3 +132,12 @@ def _check_constant(kind: str, hp: Mapping[str, Any]) -> None:
                 f"{kind}.{name} must be one number, the same in all rounds: got a "
                 f"schedule of {len(value)}"
             )
+
+
+def check_experiment(experiment: object) -> None:
+    """Raise a ValueError for anything else."""
+    if not isinstance(experiment, Experiment):
+        raise ValueError(
+            "experiment must be an fm.Experiment, whose components may be your own: "
+            f"got {type(experiment).__name__}"
+        )

@@ -8,17 +8,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos.lab.compare import members_of
 from fedjax_mos.lab.setting import Setting
-
-TINY = fm.Experiment(
-    algorithm="fedavg",
-    sampler="ucs",
-    clients=6,
-    cohort=2,
-    rounds=2,
-    steps=1,
-    batch_size=4,
-    model="logistic",
-)
+from tests.lab.tiny import TINY
 
 
 def test_members_may_differ_in_anything():

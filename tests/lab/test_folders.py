@@ -10,18 +10,9 @@ import pandas as pd
 import pytest
 
 import fedjax_mos as fm
+from tests.lab import tiny
 
-TINY = fm.Experiment(
-    algorithm="fedavg",
-    sampler="ucs",
-    clients=6,
-    cohort=2,
-    rounds=2,
-    steps=1,
-    batch_size=4,
-    model="logistic",
-    options={"lr": fm.Schedule([0.3, 0.2])},
-)
+TINY = dataclasses.replace(tiny.TINY, options={"lr": fm.Schedule([0.3, 0.2])})
 
 
 @pytest.fixture(scope="module")

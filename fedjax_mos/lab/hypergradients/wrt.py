@@ -9,22 +9,13 @@ import jax
 from fedjax_mos.components import Spec, check_hp
 from fedjax_mos.lab import options
 from fedjax_mos.lab.assembled import Assembled
-from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.experiment import Experiment, check_experiment
 from fedjax_mos.lab.parts import TRACED, Parts
 from fedjax_mos.schedule import check_length
 from fedjax_mos.types import Hp, Key, PyTree, RoundState
 
 Wrt = Sequence[str] | Mapping[str, PyTree]
 Named = dict[str, PyTree]  # hyperparameters by name
-
-
-def check_experiment(experiment: Experiment) -> None:
-    """Raise a ValueError for anything else."""
-    if not isinstance(experiment, Experiment):
-        raise ValueError(
-            "experiment must be an fm.Experiment, whose components may be your own: "
-            f"got {type(experiment).__name__}"
-        )
 
 
 def with_named(experiment: Experiment, wrt: Wrt | None) -> tuple[Assembled, Named]:

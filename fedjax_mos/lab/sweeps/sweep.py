@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_mos._version import __version__
 from fedjax_mos.engine.interrupts import deferred_interrupt
 from fedjax_mos.lab.assembled import Assembled
-from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.experiment import Experiment, check_experiment
 from fedjax_mos.lab.folders import config, fingerprint
 from fedjax_mos.lab.structure import hp_of
 from fedjax_mos.lab.sweeps.cube import Cube
@@ -58,11 +58,7 @@ def sweep(
     """
     from tqdm import tqdm
 
-    if not isinstance(experiment, Experiment):
-        raise ValueError(
-            "experiment must be an fm.Experiment, whose components may be your own: "
-            f"got {type(experiment).__name__}"
-        )
+    check_experiment(experiment)
     tried = configurations(points, over, random, experiment.seed)
     all_lanes = lanes(experiment, tried, seeds, independent)
     cut = pieces(all_lanes, width)

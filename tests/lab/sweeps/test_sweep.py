@@ -16,17 +16,8 @@ from fedjax_mos.engine.history import History
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.lab.sweeps import grid, lanes, members
+from tests.lab.tiny import TINY
 
-TINY = fm.Experiment(
-    algorithm="fedavg",
-    sampler="ucs",
-    clients=6,
-    cohort=2,
-    rounds=2,
-    steps=1,
-    batch_size=4,
-    model="logistic",
-)
 RATES = [0.1, 0.2, 0.4]
 BUILD, RUN = fm.Experiment.build, Assembled.run
 
