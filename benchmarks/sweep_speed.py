@@ -29,7 +29,7 @@ jax.config.update("jax_enable_compilation_cache", False)
 
 def programs():
     """Programs of rounds that are compiled."""
-    return sum(run._cache_size() for run in block._PROGRAMS.things.values())
+    return sum(run.jitted._cache_size() for run in block._PROGRAMS.things.values())
 
 
 def timed(work):

@@ -1,5 +1,6 @@
 """The latest things by key, and no more of them than memory allows."""
 
+import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -22,14 +23,16 @@ class Latest(Generic[T]):
     def __init__(self, most: int) -> None:
         self.most = most
         self.things: dict[Hashable, T] = {}  # the latest is the last
+        self.lock = threading.RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The thing of this key, made if it is not kept."""
-        thing = self.things.pop(key) if key in self.things else make()
-        self.things[key] = thing
-        if len(self.things) > self.most:
-            del self.things[next(iter(self.things))]
-        return thing
+        """The thing of this key, made if it is not kept; threads get the same one."""
+        with self.lock:
+            thing = self.things.pop(key) if key in self.things else make()
+            self.things[key] = thing
+            if len(self.things) > self.most:
+                del self.things[next(iter(self.things))]
+            return thing
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self.things

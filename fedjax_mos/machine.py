@@ -14,7 +14,7 @@ _ONE_THREAD_EACH = (
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
 )
 # XLA ends the process at a flag that it does not know: these are in jaxlib 0.8 to 0.12.
-_CACHE_SIZE = 2**30  # bytes of compiled programs on disk
+CACHE_SIZE = 2**30  # bytes of compiled programs on disk
 _CHECKED = jax.__version_info__ < (0, 13)
 
 
@@ -27,9 +27,9 @@ def use_all_cores() -> int:
     """
     flags = os.environ.get("XLA_FLAGS", "")
     try:
-        jax.config.update("jax_num_cpu_devices", _cores())
+        jax.config.update("jax_num_cpu_devices", cores())
     except RuntimeError:
-        if jax.default_backend() == "cpu" and jax.device_count() < _cores():
+        if jax.default_backend() == "cpu" and jax.device_count() < cores():
             print(
                 "use_all_cores: JAX has already started with "
                 f"{jax.device_count()} device(s) and stays so; call it first",
@@ -43,6 +43,19 @@ def use_all_cores() -> int:
     return jax.device_count()
 
 
+def compiler_options() -> dict[str, int] | None:
+    """Options for programs of rounds: on CPU LLVM's first level of optimisation.
+
+    It compiles a third faster than the default, and rounds take as long
+    (benchmarks/NOTES.md): what counts in them is XLA's own work, not LLVM's.
+    """
+    told = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
+    least = jax.config.values["jax_disable_most_optimizations"]
+    if told or least or jax.default_backend() != "cpu":
+        return None
+    return {"xla_backend_optimization_level": 1}
+
+
 def keep_programs() -> None:
     """Let JAX keep compiled programs on disk, unless it was told where or not to.
 
@@ -54,7 +67,7 @@ def keep_programs() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is None:
         folder = cache_folder() / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_compilation_cache_max_size", _CACHE_SIZE)
+        jax.config.update("jax_compilation_cache_max_size", CACHE_SIZE)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
@@ -64,7 +77,7 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "fedjax_mos"
 
 
-def _cores() -> int:
+def cores() -> int:
     """Those this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -27,6 +27,12 @@ def tile(tree: PyTree, count: int) -> PyTree:
     )
 
 
+def bytes_of(tree: PyTree) -> int:
+    """The size of all leaves, which may be shapes only."""
+    leaves = jax.tree.leaves(tree)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
+
 def float_dtype(tree: PyTree) -> jnp.dtype:
     """The floating dtype that the leaves promote to."""
     dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(tree)]

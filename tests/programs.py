@@ -10,4 +10,4 @@ def forget():
 
 def compiled():
     """How many programs of rounds there are."""
-    return sum(run._cache_size() for run in block._PROGRAMS.things.values())
+    return sum(run.jitted._cache_size() for run in block._PROGRAMS.things.values())

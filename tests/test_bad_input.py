@@ -148,7 +148,7 @@ def nothing_compiles(monkeypatch):
     def compiled(*args, **kwargs):
         raise AssertionError("compiled before the input was checked")
 
-    monkeypatch.setattr(block, "_program", compiled)
+    monkeypatch.setattr(block, "_jitted", compiled)
 
 
 def resolved(arguments, stored):

@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("types", "_version"),
     ("tree", "latest", "schedule", "signatures", "machine"),
-    ("components",),
+    ("components", "programs"),
     ("data", "channels", "models", "backends"),
     ("client",),
     ("objectives", "samplers", "engine"),

@@ -16,10 +16,12 @@ import optax
 
 from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.latest import Latest
+from fedjax_mos.machine import compiler_options
+from fedjax_mos.programs import Program
 from fedjax_mos.types import FederatedData, Key, Metrics, PyTree, RoundState, Simulation
 
 MOST = 10  # rounds in a block; an interrupt waits for its end
-_PROGRAMS: Latest[Callable] = Latest(most=16)
+_PROGRAMS: Latest[Program] = Latest(most=16)
 
 
 class Block(NamedTuple):
@@ -60,19 +62,44 @@ def advance(
                 )
                 rows.append(row)
         return state, jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
-    what = (sim, evaluate, report)
-    run = _PROGRAMS.get(what, partial(_program, *what))
-    return run(data, stores, count, evaluated, state, key)
+    run = _program_of(sim, evaluate, report)
+    return run(data, stores, np.int32(count), evaluated, state, key)
 
 
 def is_compiled(
-    sim: Simulation, evaluate: Evaluate | None, report: Report | None
+    sim: Simulation,
+    evaluate: Evaluate | None,
+    report: Report | None,
+    data: FederatedData,
+    stores: PyTree,
+    state: RoundState,
+    key: Key,
 ) -> bool:
-    """Whether this process has run such a block before (of some shapes)."""
-    return not sim.backend.traced or (sim, evaluate, report) in _PROGRAMS
+    """Whether such a block was run before, by this process or (kept on disk) another.
+
+    In this process it may have been one of other shapes.
+    """
+    if not sim.backend.traced or (sim, evaluate, report) in _PROGRAMS:
+        return True
+    run = _program_of(sim, evaluate, report)
+    return run.is_kept(data, stores, np.int32(0), np.zeros(MOST, bool), state, key)
 
 
-def _program(
+def _program_of(
+    sim: Simulation, evaluate: Evaluate | None, report: Report | None
+) -> Program:
+    """The block of a simulation, kept in this process and, if it can be, on disk."""
+    what = (sim, evaluate, report)
+
+    def make() -> Program:
+        made_from = [getattr(f, "identity", None) for f in what if f is not None]
+        known = None not in made_from
+        return Program(_jitted(*what), repr(made_from) if known else None)
+
+    return _PROGRAMS.get(what, make)
+
+
+def _jitted(
     sim: Simulation, evaluate: Evaluate | None, report: Report | None
 ) -> Callable[..., tuple[RoundState, Block]]:
     """The block of a simulation as one jitted function."""
@@ -102,7 +129,9 @@ def _program(
         read, own = (data, stores, count, evaluated), (state, key)
         return sim.backend.many(one, read, own) if key.shape else one(read, own)
 
-    return jax.jit(block, donate_argnames=("state",))
+    return jax.jit(
+        block, donate_argnames=("state",), compiler_options=compiler_options()
+    )
 
 
 def _round(

@@ -59,17 +59,13 @@ def run(
     if rounds < 1 or every < 1:
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
     key = typed_key(key)
-    # Blocks donate their state: give them one of their own, every leaf its own buffer.
-    state = jax.tree.map(partial(jnp.array, copy=True), state)
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
     check_length(state.hp, first + rounds)
-    (data, stores), (state, key) = sim.backend.place(
-        (data, stores), (state, key), lanes
-    )
+    (data, stores), (state, key) = _placed(sim, data, stores, state, key)
     history = History(lanes, first)
     update = sim.host_update
-    new = not is_compiled(sim, evaluate, report)
-    bar = Progress(rounds, progress, new)
+    known = is_compiled(sim, evaluate, report, data, stores, state, key)
+    bar = Progress(rounds, progress, compiling=not known)
     with bar, deferred_interrupt() as interrupted:
         for begin, end in _visits(first, first + rounds, update):
             if update is not None and host_updates.due(update, begin):
@@ -90,6 +86,33 @@ def run(
                     history.evaluated(over(state, stores))
                 break
     return state, history.frame()
+
+
+def compile_run(
+    sim: Simulation,
+    data: FederatedData,
+    state: RoundState,
+    key: Key,
+    *,
+    evaluate: Evaluate | None = None,
+    stores: PyTree = None,
+) -> None:
+    """Compile what `run` with these arguments would, by a block of no rounds."""
+    if not sim.backend.traced:
+        return
+    (data, stores), (state, key) = _placed(sim, data, stores, state, key)
+    first = host_updates.simulation_at(sim, int(np.ravel(state.round)[0]))
+    none = np.zeros(MOST, bool)
+    advance(first, evaluate, None, data, stores, state, key, 0, none)
+
+
+def _placed(
+    sim: Simulation, data: FederatedData, stores: PyTree, state: RoundState, key: Key
+) -> tuple[tuple[FederatedData, PyTree], tuple[RoundState, Key]]:
+    """Everything where the backend wants it, and a state that blocks may donate."""
+    # Every leaf its own buffer.
+    state = jax.tree.map(partial(jnp.array, copy=True), state)
+    return sim.backend.place((data, stores), (state, key), bool(key.shape))
 
 
 def _visits(first: int, last: int, update: HostUpdate | None) -> list[tuple[int, int]]:

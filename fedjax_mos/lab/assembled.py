@@ -7,8 +7,8 @@ import jax
 
 from fedjax_mos.client.losses import Apply
 from fedjax_mos.engine.rollout import Evaluate, Report
-from fedjax_mos.engine.run import run
-from fedjax_mos.types import FederatedData, Key, RoundState, Simulation
+from fedjax_mos.engine.run import compile_run, run
+from fedjax_mos.types import FederatedData, Key, Params, RoundState, Simulation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,12 +22,22 @@ class Assembled(NamedTuple):
     stores: dict[str, FederatedData]
     evaluate: Evaluate
     start: Callable[..., tuple[RoundState, Key]]  # (key, hp=None) -> state, run's key
+    # The same from a seed, or from seeds [S] with all numbers [S, ...] (or the
+    # experiment's own): a program by itself, not for transforms.
+    begin: Callable[..., tuple[RoundState, Key]]
     apply: Apply  # raw x -> outputs
+    shapes: Params  # of the parameters
 
     def metrics(self) -> list[str]:
         """Names of what `evaluate` measures."""
         state, _ = jax.eval_shape(self.start, jax.random.key(0))
         return list(jax.eval_shape(self.evaluate, state, self.stores))
+
+    def compile(self, state: RoundState, key: Key) -> None:
+        """Compile what `run` needs, and run nothing."""
+        compile_run(
+            self.sim, self.data, state, key, evaluate=self.evaluate, stores=self.stores
+        )
 
     def run(
         self,

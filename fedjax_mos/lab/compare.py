@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.lab import folders, options, pictures, tables
+from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.parts import default_parts
 from fedjax_mos.lab.result import Result
@@ -15,6 +16,9 @@ from fedjax_mos.lab.setting import Setting
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+
+_AHEAD = 8  # members that are compiled before the first of them runs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +70,8 @@ class Comparison:
         self.curves().savefig(folder / "curves.png", dpi=120)
 
     def _write_member(self, name: str, folder: Path, target: float | None) -> None:
-        self.members[name].write(folder / _file_name(name), target)
+        # Without a picture: the comparison's shows all members.
+        self.members[name].write_data(folder / _file_name(name), target)
 
     def _write_table(self, folder: Path, target: float | None) -> None:
         self.table(target).to_csv(folder / "comparison.csv")
@@ -109,7 +114,10 @@ def compare(
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1: got {seeds}")
     results: dict[str, Result] = {}
-    for name, member in members.items():
+    for number, (name, member) in enumerate(members.items()):
+        if number % _AHEAD == 0:
+            ahead = [*members.values()][number : number + _AHEAD]
+            compile_together(ahead, seeds, progress=progress)
         if progress:
             print(f"{name} ({seeds} seeds)", file=sys.stderr)
         result = member.run(seeds, progress=progress)

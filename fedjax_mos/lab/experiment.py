@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from fedjax_mos.backends.auto import backend_parts
 from fedjax_mos.data.sources.dataset import Dataset
@@ -23,6 +22,7 @@ from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.schedule import Schedule, check_length
+from fedjax_mos.types import Key, RoundState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,11 +100,7 @@ class Experiment(Method):
                 file=sys.stderr,
                 flush=True,
             )
-        if seeds is None:
-            state, key = made.start(jax.random.key(self.seed))
-        else:
-            roots = jax.vmap(jax.random.key)(self.seed + jnp.arange(seeds))
-            state, key = jax.vmap(made.start)(roots)
+        state, key = self._start(made, seeds)
         state, frame = made.run(
             state, key, self.rounds, every=self.eval_every, progress=progress
         )
@@ -113,6 +109,16 @@ class Experiment(Method):
             frame = frame.rename(columns={"lane": "seed"})
         done = int(frame["round"].max()) == self.rounds
         return Result(self, frame, state.server.params, state, complete=done)
+
+    def compile(self, seeds: int | None = None) -> None:
+        """Compile what `run` needs, so that it starts at once."""
+        made = self.build(lanes=seeds or 1)
+        made.compile(*self._start(made, seeds))
+
+    def _start(self, made: Assembled, seeds: int | None) -> tuple[RoundState, Key]:
+        if seeds is None:
+            return made.begin(np.int32(self.seed))
+        return made.begin(np.arange(self.seed, self.seed + seeds, dtype=np.int32))
 
     def _is_object(self, field: str) -> bool:
         return not isinstance(getattr(self, field), str | None)

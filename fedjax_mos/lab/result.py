@@ -66,6 +66,11 @@ class Result:
 
     def write(self, folder: Path | str, target: float | None = None) -> None:
         """config.json, history.csv, summary.json, the parameters and curves.png."""
+        self.write_data(folder, target)
+        self.curves().savefig(Path(folder) / "curves.png", dpi=120)
+
+    def write_data(self, folder: Path | str, target: float | None = None) -> None:
+        """All that `write` writes but the picture."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         first = [name for name in _FIRST if name in self.frame]
@@ -83,7 +88,6 @@ class Result:
         folders.write_json(folder / "summary.json", self.summary(target))
         params = serialization.to_state_dict(jax.device_get(self.params))
         (folder / _PARAMS).write_bytes(serialization.msgpack_serialize(params))
-        self.curves().savefig(folder / "curves.png", dpi=120)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Result":

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from fedjax_mos.components import Spec
+from fedjax_mos.lab.folders import is_object
 from fedjax_mos.lab.parts import TRACED
 from fedjax_mos.types import Hp, PyTree, Simulation
 
@@ -27,6 +28,24 @@ def structure(experiment: "Experiment") -> Any:
     names = [n for n in vars(experiment) if n not in experiment.parts]
     fields = [(n, _token(getattr(experiment, n))) for n in sorted(names)]
     return (made, *((n, token) for n, token in fields if n not in (*_OUTSIDE, "parts")))
+
+
+def identity(experiment: "Experiment", *more: Any) -> str | None:
+    """The structure as a text that means the same in every process.
+
+    None if the experiment holds objects, whose contents no text tells.
+    """
+    static = [part.spec.static for part in experiment.parts.values()]
+    if experiment.own or any(map(is_object, static)):
+        return None
+    made = [
+        (kind, part.name, part.spec.static, _shapes(part.spec, kind in TRACED))
+        for kind, part in experiment.parts.items()
+    ]
+    fields = {
+        n: v for n, v in vars(experiment).items() if n not in (*_OUTSIDE, "parts")
+    }
+    return repr((made, fields, more))
 
 
 def hp_of(experiment: "Experiment", sim: Simulation) -> Hp:
@@ -64,8 +83,11 @@ def _nested(value: Any, default: Any, own: Any) -> Any:
 def _of_spec(made: Spec, traced: bool) -> Any:
     """A component without its leaves (with them, where they shape data or model)."""
     fixed = {n: _token(v) for n, v in made.static.items()}
-    shapes = jax.tree.map(np.shape, made.hp) if traced else made.hp
-    return (_token(made.factory), repr(fixed), repr(shapes))
+    return (_token(made.factory), repr(fixed), repr(_shapes(made, traced)))
+
+
+def _shapes(made: Spec, traced: bool) -> Any:
+    return jax.tree.map(np.shape, made.hp) if traced else made.hp
 
 
 def _token(value: Any) -> Any:

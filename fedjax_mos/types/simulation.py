@@ -125,6 +125,8 @@ class Simulation:
     # A sampler's work on the host, and the simulation of its warm-up rounds.
     host_update: HostUpdate | None = None
     warm_up: "Simulation | None" = None
+    # A text that says all that `step` was made from; None: objects of this process.
+    identity: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Simulation) and self.step is other.step

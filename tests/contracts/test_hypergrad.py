@@ -38,7 +38,9 @@ def made(name):
         hp = numbers and {"algorithm": numbers}
         return sim.init(problem.tanh_params(), data, key, hp), key
 
-    return Assembled(sim, data, TEST, problem.evaluate(), start, problem.tanh_net)
+    evaluate, net = problem.evaluate(), problem.tanh_net
+    shapes = problem.tanh_params()
+    return Assembled(sim, data, TEST, evaluate, start, start, net, shapes)
 
 
 def objective(made):

@@ -277,7 +277,7 @@ def test_the_data_are_an_argument(backend):
     biggest = max([0, *(np.size(c) for c in constants(jaxpr))])
     assert biggest < 100 < x.size
     flags = np.ones(block.MOST, bool)
-    run = block._program(sim, EVALUATE, None)
+    run = block._jitted(sim, EVALUATE, None)
     lowered = run.lower(data, {"train": data}, 2, flags, state, KEY)
     assert len(lowered.as_text()) < x.nbytes < 1_000_000
 

@@ -12,7 +12,8 @@ from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.structure import structure
 from fedjax_mos.lab.sweeps.grid import Configuration
 from fedjax_mos.lab.sweeps.members import member, value_of
-from fedjax_mos.types import PyTree, RoundState
+from fedjax_mos.tree import bytes_of
+from fedjax_mos.types import RoundState
 
 
 class Lane(NamedTuple):
@@ -109,10 +110,5 @@ def fits(state: RoundState, cohort: int) -> int:
     A lane holds its state twice (before and after a round) and about four trees of
     parameters per client at work. Activations are not counted.
     """
-    work = 4 * cohort * _bytes(state.server.params)
-    return max(1, budget() // (2 * _bytes(state) + work))
-
-
-def _bytes(tree: PyTree) -> int:
-    leaves = jax.tree.leaves(tree)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    work = 4 * cohort * bytes_of(state.server.params)
+    return max(1, budget() // (2 * bytes_of(state) + work))

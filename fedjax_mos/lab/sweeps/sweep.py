@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos._version import __version__
@@ -100,9 +99,9 @@ def _history(
     members = [lane.experiment for lane in inside]
     members += members[-1:] * (piece.width - len(members))
     every = [hp_of(member, made.sim) for member in members]
-    hp = jax.tree.map(lambda *values: jnp.array(values), *every)
-    keys = jax.vmap(jax.random.key)(jnp.array([member.seed for member in members]))
-    state, key = jax.vmap(made.start)(keys, hp)
+    hp = jax.tree.map(lambda *values: np.stack(values), *every)
+    seeds = np.array([member.seed for member in members], np.int32)
+    state, key = made.begin(seeds, hp)
     one = members[0]
     _, history = made.run(state, key, one.rounds, every=one.eval_every, progress=False)
     if history["round"].max() < one.rounds:

@@ -1,0 +1,41 @@
+"""Programs of several experiments, compiled at the same time on several cores."""
+
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.structure import structure
+from fedjax_mos.machine import cores
+from fedjax_mos.tree import bytes_of
+
+_MOST = 2**30  # bytes of states beyond which experiments start one by one
+_TREES = 4  # of parameters, that a method may keep per client
+
+
+def compile_together(
+    experiments: Iterable[Experiment], seeds: int, *, progress: bool = True
+) -> None:
+    """Compile what each will run, one of a structure, as many at once as cores.
+
+    Nothing is compiled where several states at once might not fit the memory.
+    """
+    distinct = {structure(one): one for one in experiments}
+    # What an experiment is refused for is found here, in the caller's own thread.
+    sizes = [_bytes(one, seeds) for one in distinct.values()]
+    if len(distinct) < 2 or max(sizes) > _MOST:
+        return
+    if progress:
+        print(
+            f"compiling {len(distinct)} programs, or loading them where they were kept",
+            file=sys.stderr,
+            flush=True,
+        )
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(lambda one: one.compile(seeds), distinct.values()))
+
+
+def _bytes(experiment: Experiment, seeds: int) -> int:
+    """Of the state of all seeds, roughly and without tracing anything."""
+    made = experiment.build(lanes=seeds)
+    return _TREES * made.data.size.shape[0] * bytes_of(made.shapes) * seeds

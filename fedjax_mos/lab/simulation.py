@@ -1,0 +1,147 @@
+"""An experiment's simulation: local work, sampler, channels and layout."""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+
+from fedjax_mos.backends.auto import backend_named
+from fedjax_mos.client.losses import PerExample, mean_loss
+from fedjax_mos.client.plans import epochs, with_replacement
+from fedjax_mos.components import Spec, bound, then
+from fedjax_mos.data import augment
+from fedjax_mos.engine.simulation import simulation
+from fedjax_mos.lab.network import Network
+from fedjax_mos.lab.population import Population
+from fedjax_mos.lab.structure import identity
+from fedjax_mos.samplers import pools
+from fedjax_mos.schedule import at_start
+from fedjax_mos.types import (
+    Backend,
+    HostAssisted,
+    LocalWork,
+    MakePlan,
+    SamplerTools,
+    Simulation,
+)
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
+
+DEFAULT_STEPS = 5
+_LINKS = ("uplink", "downlink", "broadcast", "decay")
+
+
+def simulation_of(
+    experiment: "Experiment",
+    people: Population,
+    network: Network,
+    loss: PerExample,
+    lanes: int,
+) -> Simulation:
+    """The simulation of a population with a network; so many `lanes` will run."""
+    plan, ragged = _plan(experiment, people)
+    local = _local(experiment, network, loss, plan)
+    sampler, slots = _sampler(experiment, people, local.build(**at_start(local.hp)))
+    decays = "round_decay" in experiment.parts["decay"].spec.hp
+    method = experiment.parts["algorithm"].spec
+    if decays and method.static.get("client_optimizer") is not None:
+        raise ValueError(
+            "round_decay is for the step size lr, which a client_optimizer replaces: "
+            "give the optimizer a schedule of its own"
+        )
+
+    def layout(slots: int) -> Backend:
+        name = experiment.backend
+        if not isinstance(name, str):
+            return name
+        return backend_named(name, network.shapes, slots, lanes, ragged)
+
+    made = {kind: experiment.parts[kind].spec for kind in _LINKS}
+    sim = simulation(
+        method,
+        local,
+        sampler,
+        cohort=experiment.cohort,
+        backend=layout(slots),
+        warm_up_backend=layout(people.clients),
+        **made,
+    )
+    known = identity(experiment, people.token, lanes)
+    if known is None:
+        return sim
+    warm = sim.warm_up
+    if warm is not None:
+        warm = dataclasses.replace(warm, identity=f"the warm-up of {known}")
+    return dataclasses.replace(sim, identity=known, warm_up=warm)
+
+
+def _local(
+    experiment: "Experiment", network: Network, loss: PerExample, plan: MakePlan
+) -> Spec:
+    """The tools of a client."""
+    made = experiment.parts["local"].spec
+    if "scale" in made.hp:  # one factor per parameter tensor, all alike at first
+        factor = made.hp["scale"]
+        if jax.tree_util.all_leaves([factor]):
+            factor = jax.tree.map(lambda _: factor, network.shapes)
+        made = Spec(made.factory, made.static, made.hp | {"scale": factor})
+    change = _published_augmentation() if experiment.augment else None
+    return bound(made, mean_loss(network.apply, loss), plan, network.forward, change)
+
+
+def _plan(experiment: "Experiment", people: Population) -> tuple[MakePlan, float]:
+    """Local minibatches, and the most work of a client over the mean."""
+    if experiment.epochs is None:
+        steps = experiment.steps or DEFAULT_STEPS
+        return with_replacement(steps, experiment.batch_size), 1.0
+    work = np.ceil(np.asarray(people.train.size) / experiment.batch_size)
+    ragged = float(work.max() / work.mean())
+    return epochs(experiment.epochs, experiment.batch_size), ragged
+
+
+def _sampler(
+    experiment: "Experiment", people: Population, local: LocalWork
+) -> tuple[Spec, int]:
+    """The sampler, on changing candidates if there are to be any, and its slots."""
+    part, clients = experiment.parts["sampler"], people.clients
+    tools = SamplerTools(experiment.cohort, local.loss)
+    made = part.spec.build(tools, **at_start(part.spec.hp))
+    if isinstance(made, HostAssisted):
+        if experiment.pool is not None:
+            raise ValueError(
+                f"sampler {part.name} takes no pool: got {experiment.pool}"
+            )
+    elif made.takes_all:
+        if experiment.pool is not None:
+            raise ValueError(
+                f"sampler {part.name} takes every client and no pool: "
+                f"got {experiment.pool}"
+            )
+        if experiment.cohort != clients:
+            print(
+                f"{experiment.title} takes every client: "
+                f"{clients} per round, not {experiment.cohort}",
+                file=sys.stderr,
+            )
+        return part.spec, clients
+    if experiment.cohort > clients:
+        raise ValueError(
+            f"cohort must be at most the number of clients, {clients}: "
+            f"got {experiment.cohort}"
+        )
+    if experiment.pool is None:
+        return part.spec, experiment.cohort
+    pool, every = experiment.pool, experiment.pool_every
+    pooled = then(part.spec, lambda inner: pools(inner, pool, every))
+    return pooled, experiment.cohort
+
+
+@cache
+def _published_augmentation() -> Callable:
+    """The training transform of Kim et al., CVPR 2024."""
+    return augment.chain(augment.rotate(10), augment.pad_crop(4), augment.flip())

@@ -1,0 +1,156 @@
+"""Compiled programs on disk, found again without tracing anything.
+
+JAX's own cache spares the compiler's work, but only after a program has been traced
+and lowered, which for a round takes longer than loading it. A program whose *identity*
+is known (a text that says all that it was made from) is therefore also kept under a
+hash of that identity, of this package's source, of everything about JAX and the machine
+that may matter, and of its arguments' shapes. Programs made from a user's own objects
+have no identity and are traced in every process.
+"""
+
+import contextlib
+import hashlib
+import os
+import pickle
+import platform
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedjax_mos.machine import CACHE_SIZE, cache_folder
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+class Program:
+    """A jitted function of arrays, compiled or loaded when it is first called."""
+
+    def __init__(self, jitted: Callable, identity: str | None) -> None:
+        self.jitted, self.identity = jitted, identity
+        self.latest: Callable | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self.identity is None or not _keeping():
+            return self.jitted(*args)
+        if self.latest is not None:
+            # Raised before anything runs, where the arguments have other shapes.
+            with contextlib.suppress(TypeError, ValueError):
+                return self.latest(*args)
+        self.latest = self._found(*args)
+        return self.latest(*args)
+
+    def is_kept(self, *args: Any) -> bool:
+        """Whether calling it compiles nothing."""
+        return self.identity is not None and _keeping() and self._path(args).exists()
+
+    def _found(self, *args: Any) -> Callable:
+        path = self._path(args)
+        program = _load(path)
+        if program is None:
+            program = self.jitted.lower(*args).compile()  # type: ignore[attr-defined]
+            _save(path, program)
+        return program
+
+    def _path(self, args: tuple) -> Path:
+        leaves, tree = jax.tree.flatten(args)
+        shapes = [
+            (jax.typeof(leaf), getattr(leaf, "sharding", None)) for leaf in leaves
+        ]
+        text = repr((self.identity, _surroundings(), tree, shapes))
+        return folder() / hashlib.sha256(text.encode()).hexdigest()
+
+
+def folder() -> Path:
+    """Where the programs are."""
+    return cache_folder() / "programs"
+
+
+def _keeping() -> bool:
+    return bool(jax.config.values["jax_enable_compilation_cache"])
+
+
+def _surroundings() -> str:
+    """All that a program may depend on besides its identity and its arguments."""
+    config = {n: v for n, v in jax.config.values.items() if "cache" not in n}
+    flags = [os.environ.get(n) for n in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
+    devices = [
+        (d.platform, d.device_kind, d.client.platform_version) for d in jax.devices()
+    ]
+    return repr((sorted(config.items()), flags, devices, _machine(), _sources()))
+
+
+@cache
+def _machine() -> str:
+    """The processor: machine code for one may not run on another."""
+    about = [platform.machine(), platform.processor(), platform.python_version()]
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        about += sorted(
+            {n for n in lines if n.startswith(("flags", "Features", "model"))}
+        )
+    return repr(about)
+
+
+@cache
+def _sources() -> str:
+    """A hash of this package's files and of the versions that it traces with."""
+    import flax
+    import jaxlib
+    import optax
+
+    total = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        total.update(str(path).encode() + path.read_bytes())
+    versions = [module.__version__ for module in (jax, jaxlib, flax, optax)]
+    return repr((total.hexdigest(), versions))
+
+
+def _load(path: Path) -> Callable | None:
+    """The program of a file; None if there is none, or it was damaged."""
+    from jax.experimental import serialize_executable
+
+    try:
+        content = path.read_bytes()
+        digest, rest = content[:_DIGEST], content[_DIGEST:]
+        if hashlib.sha256(rest).digest() != digest:
+            return None
+        stored, ids = pickle.loads(rest)
+        devices = [d for d in jax.devices() if d.id in ids]
+        payload, inputs, outputs = stored
+        program = serialize_executable.deserialize_and_load(
+            payload, inputs, outputs, execution_devices=devices
+        )
+        path.touch()  # the least recently used ones go first
+    except Exception:  # whatever is wrong with a file, the program can be made again
+        return None
+    return program
+
+
+def _save(path: Path, program: Any) -> None:
+    """Keep a program, if it can be kept; whole or not at all."""
+    from jax.experimental import serialize_executable
+
+    with contextlib.suppress(Exception):
+        used = [s.device_set for s in jax.tree.leaves(program.input_shardings)]
+        ids = {device.id for device in set.union(*used)}
+        rest = pickle.dumps((serialize_executable.serialize(program), ids))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(rest).digest() + rest)
+        os.replace(name, path)
+        _forget()
+
+
+def _forget() -> None:
+    """Remove the least recently used programs beyond the bound."""
+    files = sorted(folder().iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
+    total = 0
+    for file in files:
+        total += file.stat().st_size
+        if total > CACHE_SIZE:
+            file.unlink(missing_ok=True)
