@@ -22,7 +22,7 @@ from fedjax_mos import cli, machine
 from fedjax_mos.cli import commands
 from fedjax_mos.data.sources import SOURCES
 from fedjax_mos.engine.history import History
-from fedjax_mos.lab import assemble, catalog
+from fedjax_mos.lab import catalog, simulation
 from fedjax_mos.lab.citation import short
 
 TINY = ["--clients", "12", "--cohort", "3", "--steps", "2", "--batch-size", "4"]
@@ -300,7 +300,7 @@ def test_compare_defaults():
 def batches(monkeypatch):
     """Every plan drawn in the rounds that run: {client's offset: rows}."""
     drawn = {}
-    make = assemble.with_replacement
+    make = simulation.with_replacement
 
     def note(offset, rows):
         drawn[int(offset)] = rows.tolist()
@@ -315,7 +315,7 @@ def batches(monkeypatch):
 
         return spy
 
-    monkeypatch.setattr(assemble, "with_replacement", spied)
+    monkeypatch.setattr(simulation, "with_replacement", spied)
     return drawn
 
 
