@@ -16,6 +16,7 @@ from .data import augment, datasets, partitions
 from .data.sources.dataset import arrays
 from .data.sources.frames import from_frame
 from .data.store import federate
+from .engine.cohorts import report_cohort, split_cohorts
 from .engine.evaluation import evaluator, per_client
 from .engine.rollout import rollout
 from .engine.run import run
@@ -73,11 +74,13 @@ __all__ = [
     "plans",
     "random_baseline",
     "read",
+    "report_cohort",
     "rollout",
     "run",
     "samplers",
     "simulation",
     "spec",
+    "split_cohorts",
     "sweep",
     "tune",
     "types",

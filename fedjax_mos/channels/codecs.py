@@ -4,7 +4,8 @@ Stich et al., NeurIPS 2018 [stich2018sparsified] (top-k, random-k); Karimireddy 
 ICML 2019 [karimireddy2019ef] (scaled sign); Alistarh et al., NeurIPS 2017
 [alistarh2017qsgd] (stochastic quantisation).
 
-They act on the whole flattened message unless `per_tensor`.
+They act on the whole flattened message unless `per_tensor`. Bits are given for values
+of 32; one of fewer bits costs those.
 """
 
 import math
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from fedjax_mos.channels.identity import bits_per_number, dense
 from fedjax_mos.types import Codec, Key, PyTree, Scalar, Wire
 
 _FEW = 32  # `lax.top_k` wins where at most one entry in so many is kept
@@ -31,7 +33,8 @@ def top_k(
 
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
         k = _number(fraction, v.size)
-        per_entry = 32 + (math.ceil(math.log2(max(v.size, 2))) if packed_index else 32)
+        index = math.ceil(math.log2(max(v.size, 2))) if packed_index else 32
+        per_entry = bits_per_number(v.dtype) + index
         if v.size * per_entry >= 2**32:
             raise ValueError(
                 f"top_k counts bits of at most {2**32 // per_entry} entries: "
@@ -55,7 +58,8 @@ def random_k(
         k = _number(fraction, v.size)
         keep = largest(jax.random.uniform(key, v.shape, v.dtype), k)
         scale = v.size / jnp.asarray(k, v.dtype) if unbiased else 1
-        return jnp.where(keep, scale * v, 0), 32 * jnp.asarray(k, jnp.uint32) + 32
+        bits = bits_per_number(v.dtype) * jnp.asarray(k, jnp.uint32) + 32
+        return jnp.where(keep, scale * v, 0), bits
 
     return _codec(compress, per_tensor)
 
@@ -64,7 +68,8 @@ def scaled_sign(*, per_tensor: bool = False) -> Codec:
     """sign(v) |v|_1 / d, with sign(0) = 0. d + 32 bits."""
 
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
-        return jnp.sign(v) * jnp.abs(v).mean(), jnp.uint32(v.size + 32)
+        bits = jnp.uint32(v.size + bits_per_number(v.dtype))
+        return jnp.sign(v) * jnp.abs(v).mean(), bits
 
     return _codec(compress, per_tensor)
 
@@ -88,7 +93,7 @@ def quantise(bits: int, *, per_tensor: bool = False, unbiased: bool = True) -> C
         out = jnp.sign(v) * (rounded / levels * norm) * top
         variance = min(v.size / levels**2, math.sqrt(v.size) / levels)
         scale = 1 if unbiased else 1 / (1 + variance)
-        return scale * out, jnp.uint32(bits * v.size + 32)
+        return scale * out, jnp.uint32(bits * v.size + bits_per_number(v.dtype))
 
     return _codec(compress, per_tensor)
 
@@ -164,7 +169,8 @@ def _codec(
         numbers = [jnp.ndim(leaf) == 0 for leaf in leaves]
         tensors = [leaf for leaf, n in zip(leaves, numbers, strict=True) if not n]
         parts = [[tensor] for tensor in tensors] if per_tensor else [tensors]
-        done, bits = [], jnp.uint32(32 * sum(numbers))
+        single = [leaf for leaf, n in zip(leaves, numbers, strict=True) if n]
+        done, bits = [], dense(single).bits
         for part, k in zip(parts, jax.random.split(key, len(parts)), strict=True):
             flat, unravel = ravel_pytree(part)
             out, cost = compress(flat, k)

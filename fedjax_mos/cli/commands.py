@@ -54,15 +54,13 @@ def run(
         target: Test accuracy of "rounds to target"; by default the data set's.
     """
     _starting()
-    from fedjax_mos.lab import tables
-
     experiment = experiment_of(method, settings)
     folder = _new_folder(out, experiment.title.replace("/", "-"))
     _check_target(target)
     _all_cores()
     result = experiment.run()
     result.write(folder, target)
-    print(tables.as_text(result.table(target)))
+    print(result.text(target))
     _end(folder, result.complete)
 
 
@@ -158,7 +156,7 @@ def sweep_options(
         **tried,
     )
     cube.write(folder, target, metric)
-    print(cube.table(target, metric).head(10).to_string(float_format="{:.4g}".format))
+    print(cube.text(target, metric))
     _end(folder, cube.complete, "the same command with --out resumes it")
 
 
@@ -237,7 +235,7 @@ def _new_folder(out: Path | None, name: str) -> Path:
 
 
 def _check_target(target: float | None) -> None:
-    from fedjax_mos.lab.tables import check_target
+    from fedjax_mos.lab.summaries import check_target
 
     if target is not None:
         check_target(target, "accuracy")

@@ -96,6 +96,7 @@ def compile_run(
     *,
     evaluate: Evaluate | None = None,
     stores: PyTree = None,
+    report: Report | None = None,
 ) -> None:
     """Compile what `run` with these arguments would, by a block of no rounds."""
     if not sim.backend.traced:
@@ -103,7 +104,7 @@ def compile_run(
     (data, stores), (state, key) = _placed(sim, data, stores, state, key)
     first = host_updates.simulation_at(sim, int(np.ravel(state.round)[0]))
     none = np.zeros(MOST, bool)
-    advance(first, evaluate, None, data, stores, state, key, 0, none)
+    advance(first, evaluate, report, data, stores, state, key, 0, none)
 
 
 def _placed(

@@ -12,6 +12,7 @@ from fedjax_mos.client.losses import measures
 from fedjax_mos.engine.evaluation import evaluator
 from fedjax_mos.engine.rollout import Evaluate
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.client_evaluation import ByClient, by_client_of, with_statistics
 from fedjax_mos.lab.network import Network, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.simulation import simulation_of
@@ -31,6 +32,7 @@ class Functions(NamedTuple):
     sim: Simulation
     network: Network
     evaluate: Evaluate
+    by_client: ByClient | None
     start: Callable[[FederatedData, Key, Hp], tuple[RoundState, Key]]
     begin: Callable[[FederatedData, np.ndarray, Hp], tuple[RoundState, Key]]
 
@@ -76,7 +78,15 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
     network, evaluate = shared.network, shared.evaluate
     data, stores = people.train, people.stores
     return Assembled(
-        sim, data, stores, evaluate, start, begin, network.apply, network.shapes
+        sim,
+        data,
+        stores,
+        evaluate,
+        start,
+        begin,
+        network.apply,
+        network.shapes,
+        shared.by_client,
     )
 
 
@@ -113,9 +123,12 @@ def _functions(experiment: "Experiment", people: Population, lanes: int) -> Func
 
     measure = measures(network.apply, loss, experiment.metrics)
     evaluate = evaluator(measure, backend=sim.backend)
+    by_client = by_client_of(experiment, sim, measure)
+    if by_client is not None:
+        evaluate, by_client = with_statistics(evaluate, by_client), jax.jit(by_client)
     known = identity(experiment, people.token, lanes)
     evaluate.identity = known  # type: ignore[attr-defined]
-    return Functions(sim, network, evaluate, start, Program(begin, known))
+    return Functions(sim, network, evaluate, by_client, start, Program(begin, known))
 
 
 def _merged(own: Hp, changes: Mapping[str, Any]) -> Hp:

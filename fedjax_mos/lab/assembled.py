@@ -8,7 +8,14 @@ import jax
 from fedjax_mos.client.losses import Apply
 from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.engine.run import compile_run, run
-from fedjax_mos.types import FederatedData, Key, Params, RoundState, Simulation
+from fedjax_mos.types import (
+    FederatedData,
+    Key,
+    Metrics,
+    Params,
+    RoundState,
+    Simulation,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,16 +34,25 @@ class Assembled(NamedTuple):
     begin: Callable[..., tuple[RoundState, Key]]
     apply: Apply  # raw x -> outputs
     shapes: Params  # of the parameters
+    by_client: Callable[..., Metrics] | None = None  # (state, stores) -> leaves [N]
 
     def metrics(self) -> list[str]:
         """Names of what `evaluate` measures."""
         state, _ = jax.eval_shape(self.start, jax.random.key(0))
         return list(jax.eval_shape(self.evaluate, state, self.stores))
 
-    def compile(self, state: RoundState, key: Key) -> None:
+    def compile(
+        self, state: RoundState, key: Key, report: Report | None = None
+    ) -> None:
         """Compile what `run` needs, and run nothing."""
         compile_run(
-            self.sim, self.data, state, key, evaluate=self.evaluate, stores=self.stores
+            self.sim,
+            self.data,
+            state,
+            key,
+            evaluate=self.evaluate,
+            stores=self.stores,
+            report=report,
         )
 
     def run(

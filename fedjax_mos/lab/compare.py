@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjax_mos.lab import folders, options, pictures, tables
+from fedjax_mos.lab import folders, options
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.parts import default_parts
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting import Setting
+from fedjax_mos.lab.showing import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 
 _AHEAD = 8  # members that are compiled before the first of them runs
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """Results by name."""
 
     members: dict[str, Result]
@@ -43,21 +43,6 @@ class Comparison:
             .reset_index("method")
             .reset_index(drop=True)
         )
-
-    def table(self, target: float | None = None) -> "pd.DataFrame":
-        """One row per member: mean and spread over seeds."""
-        frames = {name: result.frame for name, result in self.members.items()}
-        targets = {n: result.target(target) for n, result in self.members.items()}
-        return tables.comparison(frames, targets)
-
-    def text(self, target: float | None = None) -> str:
-        """The table as people read it."""
-        return tables.as_text(self.table(target))
-
-    def curves(self) -> "Figure":
-        """Loss and accuracy by round; bands span the seeds."""
-        frames = {name: result.frame for name, result in self.members.items()}
-        return pictures.curves(frames)
 
     def write(self, folder: Path | str, target: float | None = None) -> None:
         """A folder per member, comparison.csv and curves.png."""

@@ -9,20 +9,27 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjax_mos.backends.auto import backend_parts
+from fedjax_mos.data.partitions import Partition, histogram
 from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.lab import catalog, folders, options
+from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
+from fedjax_mos.engine.rollout import Report
+from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.client_frame import client_frame
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.schedule import Schedule, check_length
 from fedjax_mos.types import Key, RoundState
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,18 +109,45 @@ class Experiment(Method):
             )
         state, key = self._start(made, seeds)
         state, frame = made.run(
-            state, key, self.rounds, every=self.eval_every, progress=progress
+            state,
+            key,
+            self.rounds,
+            every=self.eval_every,
+            report=self._report,
+            progress=progress,
         )
         if seeds is not None:
             frame["lane"] += self.seed
             frame = frame.rename(columns={"lane": "seed"})
         done = int(frame["round"].max()) == self.rounds
-        return Result(self, frame, state.server.params, state, complete=done)
+        frame, cohorts = split_cohorts(frame)
+        first = None if seeds is None else self.seed
+        return Result(
+            self,
+            frame,
+            state.server.params,
+            state,
+            complete=done,
+            cohorts=cohorts,
+            clients=client_frame(made, state, cohorts, first),
+        )
 
     def compile(self, seeds: int | None = None) -> None:
         """Compile what `run` needs, so that it starts at once."""
         made = self.build(lanes=seeds or 1)
-        made.compile(*self._start(made, seeds))
+        made.compile(*self._start(made, seeds), report=self._report)
+
+    def partition_map(self) -> "Figure":
+        """Which classes clients have, and how many examples."""
+        data = self.build().data
+        parts = Partition(np.asarray(data.order), np.asarray(data.size))
+        counts = histogram(parts, np.asarray(data.y))
+        name = self.parts["partition"].name
+        return pictures.partition_map(counts, f"{self.dataset_name}, {name}")
+
+    @property
+    def _report(self) -> Report | None:
+        return report_cohort if self.cohorts else None
 
     def _start(self, made: Assembled, seeds: int | None) -> tuple[RoundState, Key]:
         if seeds is None:

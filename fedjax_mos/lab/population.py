@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_mos.components import Spec
+from fedjax_mos.data.held_out import set_aside
 from fedjax_mos.data.partitions import Partition, natural
 from fedjax_mos.data.sources.dataset import Dataset, normalise
 from fedjax_mos.data.sources.named import SOURCES, load
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
 DEFAULT_CLIENTS = 100
+OWN = "held_out"  # the store of what every client is measured on
 
 
 class Population(NamedTuple):
@@ -54,7 +56,7 @@ def population_of(experiment: "Experiment") -> Population:
         return _federated({"train": dataset}, experiment)
     if isinstance(dataset, Mapping):
         return _federated(dataset, experiment)
-    given = (experiment.clients, experiment.data_seed)
+    given = (experiment.clients, experiment.data_seed, experiment.held_out)
     if isinstance(dataset, Dataset):
         return _divided(dataset, experiment.dataset_name, part.spec, *given)
     made = experiment.parts["dataset"].spec
@@ -84,12 +86,13 @@ def _named(
     partition: str,
     clients: int | None,
     seed: int,
+    held_out: float,
     dataset_options: tuple,
     partition_options: tuple,
 ) -> Population:
     dataset = _load(name, data_dir, dict(dataset_options), clients)
     made = catalog.PARTITIONS[partition].spec().replace(**dict(partition_options))
-    return _divided(dataset, name, made, clients, seed)
+    return _divided(dataset, name, made, clients, seed, held_out)
 
 
 def _load(
@@ -102,12 +105,17 @@ def _load(
 
 
 def _divided(
-    dataset: Dataset, name: str, partition: Spec, clients: int | None, seed: int
+    dataset: Dataset,
+    name: str,
+    partition: Spec,
+    clients: int | None,
+    seed: int,
+    held_out: float,
 ) -> Population:
-    train = federate(
-        *dataset.train, _partition(dataset, name, partition, clients, seed)
-    )
-    stores = {"train": train, "test": federate(*dataset.test)}
+    parts = _partition(dataset, name, partition, clients, seed)
+    stores = {"train": federate(*dataset.train, parts)}
+    stores = _with_own(stores, held_out, seed) | {"test": federate(*dataset.test)}
+    train = stores["train"]
     if dataset.valid is not None:
         stores["valid"] = federate(*dataset.valid)
     outputs = dataset.classes or _numbers(dataset.train.y)
@@ -141,6 +149,7 @@ def _federated(
 ) -> Population:
     if "train" not in stores:
         raise ValueError(f"dataset must have a part train: got {', '.join(stores)}")
+    stores = _with_own(stores, experiment.held_out, experiment.data_seed)
     train = stores["train"]
     if experiment.partition is not None:
         raise ValueError("partition must not be given with data that are divided")
@@ -153,6 +162,20 @@ def _federated(
     whole = all(y.dtype.kind in "ui" and y.ndim == 1 for y in labels)
     outputs = 1 + max(int(y.max()) for y in labels) if whole else _numbers(train.y)
     return Population(train, dict(stores), outputs, lambda x: x)
+
+
+def _with_own(
+    stores: Mapping[str, FederatedData], held_out: float, seed: int
+) -> dict[str, FederatedData]:
+    """The stores with part of the clients' examples as a store of its own."""
+    if not held_out:
+        return dict(stores)
+    if OWN in stores:
+        raise ValueError(
+            f"held_out must be 0 where the data have a part {OWN}: got {held_out}"
+        )
+    train, own = set_aside(stores["train"], held_out, seed)
+    return dict(stores) | {"train": train, OWN: own}
 
 
 def _numbers(y: ArrayLike) -> int:

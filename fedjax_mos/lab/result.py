@@ -1,30 +1,33 @@
 """What a run leaves."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 from flax import serialization
 
-from fedjax_mos.lab import catalog, folders, pictures, tables
+from fedjax_mos.lab import catalog, folders, summaries
+from fedjax_mos.lab.showing import Shown
 from fedjax_mos.types import Params, RoundState
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from fedjax_mos.lab.experiment import Experiment
 
 _FIRST = ("seed", "round", "train_loss", "test_loss", "test_accuracy")
+_CLIENTS, _COHORTS = "clients.csv", "cohorts.parquet"
 _PARAMS = "params.msgpack"
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """One experiment's run; with several seeds, params have a leading seed axis.
 
-    `frame` has one row per round (and seed).
+    `frame` has one row per round (and seed), `cohorts` one per round and client that
+    took part (with `cohorts=True`), `clients` one per client (with `per_client`).
     """
 
     experiment: "Experiment | None"  # None if it was read and had held objects
@@ -34,38 +37,44 @@ class Result:
     title: str = ""
     complete: bool = True  # all rounds were run: no interrupt
     default_target: float | None = None  # the data set's, if the experiment is gone
+    cohorts: "pd.DataFrame | None" = None
+    clients: "pd.DataFrame | None" = None
 
     @property
     def name(self) -> str:
         """What tables and pictures call it."""
         return self.title or (self.experiment.title if self.experiment else "run")
 
+    @property
+    def members(self) -> "dict[str, Result]":
+        """This result by its name, as a comparison has several."""
+        return {self.name: self}
+
     def summary(self, target: float | None = None) -> list[dict[str, Any]]:
         """One run in a few numbers, seed by seed."""
-        at = self.target(target)
-        runs = tables.by_seed(self.frame)
-        return [{"seed": s} | tables.summary(rows, at) for s, rows in runs.items()]
+        (at,) = self.targets_of(target)
+        runs = summaries.by_seed(self.frame)
+        return [{"seed": s} | summaries.summary(rows, at) for s, rows in runs.items()]
 
-    def table(self, target: float | None = None) -> "pd.DataFrame":
-        """Mean and spread over seeds."""
-        return tables.comparison(
-            {self.name: self.frame}, {self.name: self.target(target)}
-        )
-
-    def curves(self) -> "Figure":
-        """Loss and accuracy by round."""
-        return pictures.curves({self.name: self.frame})
-
-    def target(self, target: float | None = None) -> float:
-        """The one that is asked for, or what is usual for the data set."""
-        if target is not None:
-            return tables.check_target(target, tables.main_metric(self.frame))
-        if self.experiment is not None:
-            return self.experiment.dataset_defaults.target
-        return self.default_target or catalog.OTHER.target
+    def targets_of(
+        self, target: float | Sequence[float] | None, metric: str | None = None
+    ) -> tuple[float, ...]:
+        """The targets that are asked for, or what is usual for the data set."""
+        name = summaries.check_metric(self.frame, metric)
+        if target is None:
+            if metric not in (None, summaries.main_metric(self.frame)):
+                return ()  # what is usual is so for the main metric
+            if self.experiment is not None:
+                return (self.experiment.dataset_defaults.target,)
+            return (self.default_target or catalog.OTHER.target,)
+        wanted = (target,) if isinstance(target, int | float) else tuple(target)
+        return tuple(summaries.check_target(t, name) for t in wanted)
 
     def write(self, folder: Path | str, target: float | None = None) -> None:
-        """config.json, history.csv, summary.json, the parameters and curves.png."""
+        """config.json, history.csv, summary.json, the parameters and curves.png.
+
+        Also clients.csv and cohorts.parquet, where they were kept.
+        """
         self.write_data(folder, target)
         self.curves().savefig(Path(folder) / "curves.png", dpi=120)
 
@@ -82,12 +91,16 @@ class Result:
             seeds=self.frame["seed"].nunique() if "seed" in self.frame else None,
             title=self.name,
             complete=self.complete,
-            target=self.target(),
+            target=self.targets_of(None)[0],
         )
         folders.write_json(folder / folders.CONFIG, stored)
         folders.write_json(folder / "summary.json", self.summary(target))
         params = serialization.to_state_dict(jax.device_get(self.params))
         (folder / _PARAMS).write_bytes(serialization.msgpack_serialize(params))
+        if self.clients is not None:
+            self.clients.to_csv(folder / _CLIENTS, index=False)
+        if self.cohorts is not None:
+            self.cohorts.to_parquet(folder / _COHORTS, index=False)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Result":
@@ -98,6 +111,14 @@ class Result:
         stored = folders.read_json(folder / folders.CONFIG)
         params = serialization.msgpack_restore((folder / _PARAMS).read_bytes())
         frame = pd.read_csv(folder / "history.csv")
-        experiment = folders.experiment_of(stored)
-        about = {name: stored[name] for name in ("title", "complete")}
-        return cls(experiment, frame, params, **about, default_target=stored["target"])
+        clients, cohorts = folder / _CLIENTS, folder / _COHORTS
+        return cls(
+            folders.experiment_of(stored),
+            frame,
+            params,
+            title=stored["title"],
+            complete=stored["complete"],
+            default_target=stored["target"],
+            cohorts=pd.read_parquet(cohorts) if cohorts.exists() else None,
+            clients=pd.read_csv(clients) if clients.exists() else None,
+        )

@@ -43,6 +43,11 @@ else:
     MetricsLike = Mapping[str, object]
 
 
+# Nobody; every client with the server's model; also with one of its own, which the
+# client makes of it by a round's local steps of SGD.
+PER_CLIENT = ("off", "global", "personal")
+
+
 @dataclasses.dataclass(frozen=True)
 class Setting:
     """All that the members of a comparison usually have in common."""
@@ -87,6 +92,12 @@ class Setting:
     """auto, vmapped, chunked:SLOTS, sharded[:SLOTS], spread[:SLOTS] or debug."""
     eval_every: int = 1
     """Rounds between evaluations."""
+    held_out: float = 0.0
+    """Share of every client's examples that is set aside to measure it on."""
+    per_client: str = "off"
+    """Statistics over clients of the `global` model or also of `personal` ones."""
+    cohorts: bool = False
+    """Keep who took part in every round, with weights, bits and losses."""
     data_seed: int = 0
     """Seed of the partition, apart from the seed of training."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -109,6 +120,13 @@ class Setting:
         if self.pool is not None and self.cohort > self.pool:
             raise ValueError(
                 f"cohort must be at most pool, {self.pool}: got {self.cohort}"
+            )
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out must lie in [0, 1): got {self.held_out}")
+        if self.per_client not in PER_CLIENT:
+            raise ValueError(
+                f"per_client must be one of {', '.join(PER_CLIENT)}: "
+                f"got {self.per_client!r}"
             )
         if self.data_seed < 0:
             raise ValueError(f"data_seed must not be negative: got {self.data_seed}")

@@ -1,162 +1,239 @@
-"""Frames of runs as summaries and tables."""
+"""Comparisons as tables: numbers for programs, and text, Markdown, CSV and LaTeX."""
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedjax_mos.lab import summaries
+from fedjax_mos.lab.columns import falls, in_percent
+from fedjax_mos.lab.printed import Printed
+from fedjax_mos.lab.statistics import SPREADS, check_spread, paired, spread
+
 if TYPE_CHECKING:
     import pandas as pd
 
-_FAVOURITES = [
-    f"{store}_{metric}"
-    for metric in ("accuracy", "loss")
-    for store in ("test", "valid", "train")
-]
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a table is to show besides the final values of the main metric."""
+
+    targets: Mapping[str, Sequence[float]]  # by member
+    metric: str | None = None  # by default each member's main one
+    at: Sequence[int] = ()  # rounds to show the metric after
+    baseline: str | None = None  # a member that the others are tested against
+    spread: str = "std"
+    untuned: Sequence[str] = ()  # members whose numbers were tuned for other data
 
 
-def main_metric(frame: "pd.DataFrame") -> str:
-    """What runs are judged by: the test accuracy, or what comes nearest to it."""
-    found = [name for name in _FAVOURITES if name in frame]
-    return found[0] if found else "local_loss"
+def comparison(frames: "Mapping[str, pd.DataFrame]", asked: Asked) -> "pd.DataFrame":
+    """One row per member, numbers only.
 
-
-def falls(metric: str) -> bool:
-    """Whether less is better."""
-    return metric.endswith("loss")
-
-
-def check_target(target: float, metric: str) -> float:
-    """`target`, or a ValueError."""
-    if metric.endswith("accuracy") and not 0 < target <= 1:
-        raise ValueError(f"target must lie in (0, 1]: got {target}")
-    return target
-
-
-def rounds_to_target(
-    frame: "pd.DataFrame", target: float, metric: str = "test_accuracy"
-) -> float:
-    """The first round whose metric reaches `target`, NaN if none does; no smoothing.
-
-    For a loss (a metric whose name ends in "loss") reaching means falling to it.
-    """
-    values = frame[metric]
-    reached = values <= target if falls(metric) else values >= target
-    return float(frame["round"][reached].min())
-
-
-def seconds_per_round(frame: "pd.DataFrame") -> float:
-    """Median over the rounds after the first visit to the device, which compiles."""
-    rates = np.diff(frame["seconds"].to_numpy(), prepend=0)
-    later = rates[~np.isclose(rates, rates[0])]
-    return float(np.median(later if len(later) else rates))
-
-
-def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
-    """One run in a few numbers; bits and seconds are totals."""
-    metric = main_metric(frame)
-    last = frame.dropna(subset=[metric]).iloc[-1]
-    losses = [n for n in ("test_loss", "train_loss") if n in frame]
-    finite = all(np.isfinite(frame[n].dropna()).all() for n in losses)
-    reached = rounds_to_target(frame, target, metric)
-    at = frame[frame["round"] == reached]
-    best = frame[metric].min() if falls(metric) else frame[metric].max()
-    return {
-        "rounds": int(frame["round"].iloc[-1]),
-        "metric": metric,
-        "final": float(last[metric]),
-        "best": float(best),
-        **{f"final_{name}": float(last[name]) for name in losses},
-        "target": target,
-        "rounds_to_target": None if np.isnan(reached) else int(reached),
-        "bits_to_target": None
-        if at.empty
-        else int(at["bits_up"].iloc[0] + at["bits_down"].iloc[0]),
-        "bits_up": int(frame["bits_up"].iloc[-1]),
-        "bits_down": int(frame["bits_down"].iloc[-1]),
-        "seconds": float(frame["seconds"].iloc[-1]),
-        "seconds_per_round": seconds_per_round(frame),
-        "diverged": not finite,
-    }
-
-
-def by_seed(frame: "pd.DataFrame") -> "dict[int, pd.DataFrame]":
-    """Seed -> its own rows, for one seed or several."""
-    if "seed" not in frame:
-        return {0: frame}
-    groups = frame.groupby("seed")
-    return {int(str(s)): rows.reset_index(drop=True) for s, rows in groups}
-
-
-def comparison(
-    frames: "Mapping[str, pd.DataFrame]", targets: Mapping[str, float]
-) -> "pd.DataFrame":
-    """One row per member: mean and spread over seeds of its main metric.
-
-    Rounds to target are averaged over the seeds that reach it; `reached` says how many
-    do. Bits are one seed's, both directions together; seconds are for all seeds.
+    `final` is the mean over seeds of the last value, `final_spread` as asked (NaN for
+    one seed). Per target `rounds_to_T` is the mean over the seeds that reach it,
+    `reached_T` how many do. Bits are one seed's, both directions together; seconds are
+    for all seeds.
     """
     import pandas as pd
 
-    rows = {}
-    for name, frame in frames.items():
-        runs = [summary(rows, targets[name]) for rows in by_seed(frame).values()]
-        final = np.array([r["final"] for r in runs])
-        reached = np.array(
-            [r["rounds_to_target"] for r in runs if r["rounds_to_target"] is not None]
+    check_spread(asked.spread)
+    if asked.baseline is not None and asked.baseline not in frames:
+        raise ValueError(
+            f"baseline must be one of {', '.join(frames)}: got {asked.baseline!r}"
         )
-        rows[name] = {
-            "metric": runs[0]["metric"],
-            "final": final.mean(),
-            "final_std": final.std(),
-            "target": targets[name],
-            "rounds_to_target": reached.mean() if len(reached) else np.nan,
-            "rounds_std": reached.std() if len(reached) else np.nan,
-            "reached": f"{len(reached)}/{len(runs)}",
-            "megabits": np.mean([r["bits_up"] + r["bits_down"] for r in runs]) / 1e6,
-            "seconds": max(r["seconds"] for r in runs),
-        }
+    rows = {name: _row(name, frame, frames, asked) for name, frame in frames.items()}
     return pd.DataFrame(rows).T.rename_axis("method")
 
 
-def as_text(table: "pd.DataFrame") -> str:
-    """The comparison as people read it; accuracies in percent."""
-    metrics, targets = set(table["metric"]), set(table["target"])
-    metric = str(table["metric"].iloc[0])
-    same = len(metrics) == len(targets) == 1
-    title = "final accuracy" if metrics == {"test_accuracy"} else f"final {metric}"
-    to = _in_unit(metric, table["target"].iloc[0], "g")
-    lines = [
-        {
-            "method": str(name),
-            title if same else "final": _pair(r.metric, r.final, r.final_std)
-            + ("" if same else f" ({r.metric})"),
-            f"rounds to {to}" if same else "rounds to target": "-"
-            if np.isnan(r.rounds_to_target)
-            else f"{r.rounds_to_target:.1f} ± {r.rounds_std:.1f}",
-            "reached": r.reached,
-            "Mbit up + down": f"{r.megabits:.2f}",
-            "seconds": f"{r.seconds:.1f}",
-        }
-        for name, r in table.iterrows()
-    ]
-    widths = {k: max(len(k), *(len(line[k]) for line in lines)) for k in lines[0]}
-    rows = [{k: k for k in widths}, {k: "-" * w for k, w in widths.items()}, *lines]
-    return "\n".join(
-        "  ".join(
-            v.ljust(widths[k]) if k == "method" else v.rjust(widths[k])
-            for k, v in row.items()
+def _row(
+    name: str,
+    frame: "pd.DataFrame",
+    frames: "Mapping[str, pd.DataFrame]",
+    asked: Asked,
+) -> dict[str, Any]:
+    metric = summaries.check_metric(frame, asked.metric)
+    final = summaries.final(frame, metric)
+    row: dict[str, Any] = {
+        "metric": metric,
+        "seeds": len(final),
+        "final": final.mean(),
+        "final_spread": spread(final, asked.spread),
+        "rounds": int(frame["round"].max()),
+    }
+    for at in asked.at:
+        runs = summaries.by_seed(frame).values()
+        values = [summaries.at_round(run, at, metric) for run in runs]
+        row |= {f"at_{at}": np.mean(values)}
+        row |= {f"at_{at}_spread": spread(values, asked.spread)}
+    for target in asked.targets[name]:
+        row |= _to_target(frame, target, metric, asked.spread)
+    if asked.baseline is not None:
+        row |= _against(frame, frames[asked.baseline], metric, asked.targets[name])
+    # Cumulative columns: their last values are their greatest.
+    totals = [rows.max() for rows in summaries.by_seed(frame).values()]
+    bits = [total["bits_up"] + total["bits_down"] for total in totals]
+    row["megabits"] = np.mean(bits) / 1e6
+    row["seconds"] = max(total["seconds"] for total in totals)
+    return row
+
+
+def _to_target(
+    frame: "pd.DataFrame", target: float, metric: str, kind: str
+) -> dict[str, Any]:
+    """Mean over the seeds that reach it, how many do, and a bound for all seeds."""
+    found = summaries.targets(frame, [target], metric)
+    reached = found["reached"].dropna()
+    return {
+        f"rounds_to_{target:g}": reached.mean() if len(reached) else np.nan,
+        f"rounds_to_{target:g}_spread": spread(reached, kind),
+        f"reached_{target:g}": len(reached),
+        # Those that did not reach it count with the rounds that they ran.
+        f"at_least_{target:g}": found["reached"].fillna(found["rounds"]).mean(),
+    }
+
+
+def _against(
+    frame: "pd.DataFrame",
+    baseline: "pd.DataFrame",
+    metric: str,
+    targets: Sequence[float],
+) -> dict[str, Any]:
+    """Difference to the baseline over common seeds, and how many times faster."""
+    ours, theirs = (summaries.final(f, metric) for f in (frame, baseline))
+    common = [seed for seed in ours.index if seed in theirs.index]
+    row: dict[str, Any] = {"difference": np.nan, "p_value": np.nan}
+    if common:
+        test = paired(ours[common], theirs[common])
+        row = {"difference": test.difference, "p_value": test.p_value}
+    for target in targets:
+        mine, other = (
+            summaries.targets(f, [target], metric)["reached"].to_numpy()
+            for f in (frame, baseline)
         )
-        for row in rows
-    )
+        # Only where all seeds of both reach it: a factor of survivors means nothing.
+        whole = not (np.isnan(mine).any() or np.isnan(other).any())
+        row[f"speedup_{target:g}"] = other.mean() / mine.mean() if whole else np.nan
+    return row
 
 
-def _pair(metric: str, mean: float, std: float) -> str:
-    percent = metric.endswith("accuracy")
+def printed(table: "pd.DataFrame", asked: Asked) -> Printed:
+    """The comparison as people read it: percent, "T+", best in bold, notes."""
+    metrics = list(dict.fromkeys(table["metric"]))
+    same = len(metrics) == 1
+    wanted = {tuple(asked.targets[name]) for name in table.index}
+    cells, bold = [], []
+    for name, row in table.iterrows():
+        mark = " *" if name in asked.untuned else ""
+        line = {"method": f"{name}{mark}"}
+        title = f"final {_words(row['metric'])}" if same else "final"
+        line[title] = pair(row["metric"], row["final"], row["final_spread"])
+        if not same:
+            line[title] += f" ({row['metric']})"
+        for at in asked.at:
+            value, away = row[f"at_{at}"], row[f"at_{at}_spread"]
+            line[f"after round {at}"] = pair(row["metric"], value, away)
+        for place, target in enumerate(asked.targets[str(name)]):
+            shown = in_unit(row["metric"], target)
+            alone = len(asked.targets[str(name)]) == 1
+            head = "rounds to target" + ("" if alone else f" {place + 1}")
+            one = same and len(wanted) == 1
+            line[f"rounds to {shown}" if one else head] = _rounds(row, target)
+            if asked.baseline is not None:
+                factor = row[f"speedup_{target:g}"]
+                times = "-" if np.isnan(factor) else f"{factor:.2f}x"
+                line[f"speed-up at {shown}" if one else f"speed-up {place + 1}"] = times
+        if asked.baseline is not None:
+            own = name == asked.baseline
+            line["difference"] = "" if own else _signed(row)
+            line["p"] = "" if own else _p_value(row["p_value"])
+        line["Mbit up + down"] = f"{row['megabits']:.2f}"
+        line["seconds"] = f"{row['seconds']:.1f}"
+        cells.append(line)
+    if same and len(table) > 1:
+        finals = table["final"].astype(float)
+        best = finals.min() if falls(metrics[0]) else finals.max()
+        title = f"final {_words(metrics[0])}"
+        bold = [(i, title) for i, value in enumerate(finals) if value == best]
+    return Printed(cells, bold, _notes(table, asked))
+
+
+def _notes(table: "pd.DataFrame", asked: Asked) -> list[str]:
+    seeds = sorted(set(table["seeds"]))
+    notes = []
+    if seeds[-1] > 1:
+        count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+        notes.append(f"± {SPREADS[asked.spread]} ({count} seeds).")
+    else:
+        notes.append("One seed: no spread is known.")
+    short = [
+        name
+        for name, row in table.iterrows()
+        for t in asked.targets[str(name)]
+        if row[f"reached_{t:g}"] < row["seeds"]
+    ]
+    if short:
+        notes.append(
+            "T+: not reached in T rounds; \N{GREATER-THAN OR EQUAL TO} M (k/n): "
+            "reached by k of n seeds, the mean with T for the others."
+        )
+    if asked.baseline is not None:
+        notes.append(
+            f"difference and p: final value against {asked.baseline}, paired t-test "
+            "over common seeds; speed-up: its rounds to the target over the method's."
+        )
+    if asked.untuned:
+        notes.append("* numbers not tuned for this data set.")
+    return notes
+
+
+def _rounds(row: Any, target: float) -> str:
+    reached, seeds = row[f"reached_{target:g}"], row["seeds"]
+    if reached == 0:
+        return f"{row['rounds']}+"
+    if reached < seeds:
+        return (
+            f"\N{GREATER-THAN OR EQUAL TO} {row[f'at_least_{target:g}']:.1f} "
+            f"({reached}/{seeds})"
+        )
+    away = row[f"rounds_to_{target:g}_spread"]
+    mean = f"{row[f'rounds_to_{target:g}']:.1f}"
+    return mean if np.isnan(away) else f"{mean} ± {away:.1f}"
+
+
+def _signed(row: Any) -> str:
+    if np.isnan(row["difference"]):
+        return "-"
+    percent = in_percent(row["metric"])
+    return f"{100 * row['difference']:+.1f}" if percent else f"{row['difference']:+.4f}"
+
+
+def _p_value(value: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _words(metric: str) -> str:
+    return "accuracy" if metric == "test_accuracy" else metric
+
+
+def pair(metric: str, mean: float, away: float) -> str:
+    """Mean and spread as people write them; no spread where none is known.
+
+    >>> pair("test_accuracy", 0.97, 0.005), pair("test_loss", 0.2, float("nan"))
+    ('97.0 ± 0.5 %', '0.2000')
+    """
+    percent = in_percent(metric)
     scale, form, unit = (100, ".1f", " %") if percent else (1, ".4f", "")
-    return f"{scale * mean:{form}} ± {scale * std:{form}}{unit}"
+    text = f"{scale * mean:{form}}"
+    return f"{text}{'' if np.isnan(away) else f' ± {scale * away:{form}}'}{unit}"
 
 
-def _in_unit(metric: str, value: float, form: str) -> str:
-    percent = metric.endswith("accuracy")
-    return f"{100 * value:{form}} %" if percent else f"{value:{form}}"
+def in_unit(metric: str, value: float) -> str:
+    """A target or a value as people write it.
+
+    >>> in_unit("test_accuracy", 0.9), in_unit("test_loss", 0.25)
+    ('90 %', '0.25')
+    """
+    return f"{100 * value:g} %" if in_percent(metric) else f"{value:g}"

@@ -53,24 +53,17 @@ class Tuned:
 
         `baseline` is a sweep to compare with.
         """
-        figure = pictures.new_figure(10, 4)
-        left, right = figure.subplots(1, 2)
-        way, objective = self.frame, self.objective
-        left.plot(way["cost"], way[objective], "o", alpha=0.4, label="points tried")
-        left.plot(way["cost"], self._stable().cummin().ffill(), label="by gradient")
+        import pandas as pd
+
+        way, found = self.frame, None
+        best = pd.Series(self._stable().cummin().ffill().to_numpy(), way["cost"])
         if baseline is not None:
-            found = baseline.cells(objective).sort_index()["mean"]  # as they were drawn
+            # As they were drawn.
+            cells = baseline.cells(self.objective).sort_index()["mean"]
             one = baseline.frame["round"].max() * baseline.frame["seed"].nunique()
-            spent = one * np.arange(1, len(found) + 1)
-            left.plot(spent, found.cummin().ffill(), label="random sweep")
-        left.set(xlabel="cost in rounds", ylabel=objective, yscale="log")
-        for name in self.hp:
-            right.plot(way["update"], way[name], label=name)
-        right.set(xlabel="update", ylabel="value", yscale="log")
-        for axis in (left, right):
-            axis.grid(alpha=0.3)
-            axis.legend()
-        return figure
+            spent = one * np.arange(1, len(cells) + 1)
+            found = pd.Series(cells.cummin().ffill().to_numpy(), spent)
+        return pictures.trajectory(way, self.objective, list(self.hp), best, found)
 
     def write(self, folder: Path | str, baseline: Cube | None = None) -> None:
         """config.json (with the numbers found), trajectory.csv and trajectory.png."""

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_mos.lab import catalog, folders, pictures, tables
+from fedjax_mos.lab import catalog, folders, pictures, summaries, tables
+from fedjax_mos.lab.columns import falls, label
+from fedjax_mos.lab.printed import Printed
+from fedjax_mos.lab.statistics import SPREADS
 from fedjax_mos.lab.sweeps.ledger import PLAN, assemble, read_parts
 
 if TYPE_CHECKING:
@@ -52,15 +55,17 @@ class Cube:
         return cls(frame, axes, complete, folders.experiment_of(plan))
 
     def cells(self, metric: str | None = None) -> "pd.DataFrame":
-        """One row per configuration, best first: mean and std over seeds."""
+        """One row per configuration, best first: mean and std over seeds.
+
+        std is the sample's (NaN for one seed).
+        """
         name = self._metric(metric)
-        last = self.frame.groupby(["configuration", "seed"]).tail(1)
-        groups = last.groupby("configuration")
-        cells = groups.first()[list(self.axes)]
-        cells["mean"], cells["std"] = groups[name].mean(), groups[name].std(ddof=0)
+        cells = self._last.groupby("configuration").first()[list(self.axes)]
+        groups = self._last.groupby("configuration")
+        cells["mean"], cells["std"] = groups[name].mean(), groups[name].std()
         cells["seeds"], cells["diverged"] = groups.size(), groups["diverged"].sum()
         cells.loc[cells["diverged"] > 0, ["mean", "std"]] = np.nan
-        return cells.sort_values("mean", ascending=name.endswith("loss"), kind="stable")
+        return cells.sort_values("mean", ascending=falls(name), kind="stable")
 
     def best(self, metric: str | None = None) -> dict[str, Any]:
         """The first of `cells` whose runs all stayed finite."""
@@ -70,28 +75,100 @@ class Cube:
         best = cells.head(1).to_dict("records")[0]
         return {str(name): value for name, value in best.items()}
 
+    def best_per(
+        self, axis: str, target: float | None = None, metric: str | None = None
+    ) -> "pd.DataFrame":
+        """For every value of an axis, an algorithm say, the best row of `table`.
+
+        Chosen by the validation metric, if there is one, so that the test metric beside
+        it is an honest report.
+        """
+        table = self.table(target, metric)
+        return table.groupby(self._axis(axis), sort=False).head(1)
+
     def rounds_to_target(
         self, target: float, metric: str = "test_accuracy"
     ) -> "pd.DataFrame":
         """One row per configuration: mean and std over the `reached` seeds."""
         runs = self.frame.groupby(["configuration", "seed"])
         rounds = runs[["round", self._metric(metric)]].apply(
-            tables.rounds_to_target, target, metric
+            summaries.rounds_to_target, target, metric
         )
         groups = rounds.groupby("configuration")
         out = self.frame.groupby("configuration").first()[list(self.axes)]
         out["rounds_to_target"] = groups.mean()
-        out["rounds_std"] = groups.std(ddof=0)
+        out["rounds_std"] = groups.std()
         out["reached"], out["seeds"] = groups.count(), groups.size()
         return out
 
     def table(
         self, target: float | None = None, metric: str | None = None
     ) -> "pd.DataFrame":
-        """`cells` with the rounds until the main metric reaches `target`."""
-        main = tables.main_metric(self.frame)
+        """`cells` by name: what they are ordered by, then the main metric, targets.
+
+        Each with its sample standard deviation over seeds.
+        """
+        chosen, main = self._metric(metric), summaries.main_metric(self.frame)
+        cells = self.cells(chosen)
+        names = {"mean": chosen, "std": f"{chosen}_std"}
+        out = cells[[*self.axes, "mean", "std"]].rename(columns=names)
+        if main != chosen:
+            other = self.cells(main)
+            out[main], out[f"{main}_std"] = other["mean"], other["std"]
         reached = self.rounds_to_target(self._target(target), main)
-        return self.cells(metric).join(reached[["rounds_to_target", "reached"]])
+        out = out.join(cells[["seeds", "diverged"]])
+        return out.join(reached[["rounds_to_target", "reached"]])
+
+    def printed(
+        self,
+        target: float | None = None,
+        metric: str | None = None,
+        top: int | None = None,
+        per: str | None = None,
+    ) -> Printed:
+        """The table as people read it: the `top` cells, or the best `per` axis."""
+        chosen, main = self._metric(metric), summaries.main_metric(self.frame)
+        whole = self.table(target, metric)
+        table = whole if per is None else self.best_per(per, target, metric)
+        table = table if top is None else table.head(top)
+        rows = [
+            self._printed_row(row, chosen, main, target) for _, row in table.iterrows()
+        ]
+        seeds = int(whole["seeds"].max())
+        notes = [
+            f"{len(table)} of {len(whole)} configurations"
+            + ("" if per is None else f", the best for every {per}")
+            + f", ordered by the final {label(chosen).removesuffix(' in %')}.",
+            f"± {SPREADS['std']} ({seeds} seeds)."
+            if seeds > 1
+            else "One seed: no spread is known.",
+        ]
+        if whole["diverged"].any():
+            count = int((whole["diverged"] > 0).sum())
+            notes.append(f"{count} configurations have runs that diverged.")
+        return Printed(rows, (), notes)
+
+    def text(
+        self, target: float | None = None, metric: str | None = None, top: int = 10
+    ) -> str:
+        """The table for a terminal."""
+        return self.printed(target, metric, top).text()
+
+    def _printed_row(
+        self, row: "pd.Series", chosen: str, main: str, target: float | None
+    ) -> dict[str, str]:
+        line = {name: pictures.as_label(row[name]) for name in self.axes}
+        for name in dict.fromkeys((chosen, main)):
+            text = "diverged"
+            if not np.isnan(row[name]):
+                text = tables.pair(name, row[name], row[f"{name}_std"])
+            line[name.replace("_", " ")] = text
+        wanted = tables.in_unit(main, self._target(target))
+        reached, seeds = int(row["reached"]), int(row["seeds"])
+        rounds = "-" if reached == 0 else f"{row['rounds_to_target']:.1f}"
+        if 0 < reached < seeds:
+            rounds += f" ({reached}/{seeds})"
+        return line | {f"rounds to {wanted}": rounds}
 
     def write(
         self,
@@ -121,38 +198,43 @@ class Cube:
     def heat_map(
         self, x: str | None = None, y: str | None = None, metric: str | None = None
     ) -> "Figure":
-        """Mean over seeds by two axes, the best over any other; blank: diverged."""
+        """Mean over seeds by two axes, the best over any other; or random points."""
         if len(self.axes) < 2:
             raise ValueError(f"a heat map needs two axes: got {', '.join(self.axes)}")
         x, y = self._axis(x or self.axes[0]), self._axis(y or self.axes[1])
-        cells = self.cells(metric).groupby([y, x], dropna=False)["mean"].first()
-        table = cells.unstack(x).sort_index(axis=0).sort_index(axis=1)
-        return pictures.heat_map(table, self._metric(metric))
+        return pictures.heat_map(self.cells(metric), x, y, self._metric(metric))
 
     def curves(self, top: int = 5, metric: str | None = None) -> "Figure":
-        """Loss and accuracy by round of the best cells; bands span the seeds."""
-        cells = self.cells(metric).dropna(subset="mean").head(top)
+        """Loss and accuracy by round of the best cells; bands over seeds."""
+        found = self.cells(metric)
+        cells = found.dropna(subset="mean").head(top)
         frames = {
             ", ".join(
                 f"{n}={pictures.as_label(cell[n])}" for n in self.axes
             ): self.frame[self.frame["configuration"] == number]
             for number, cell in cells.iterrows()
         }
-        return pictures.curves(frames)
+        by = label(self._metric(metric)).removesuffix(" in %")
+        title = f"the best {len(cells)} of {len(found)} configurations by final {by}"
+        return pictures.curves(frames, title=title)
+
+    @property
+    def _last(self) -> "pd.DataFrame":
+        """The last row of every run."""
+        return self.frame.groupby(["configuration", "seed"]).tail(1)
 
     def _metric(self, name: str | None) -> str:
         if name is None:
             usual = "valid_accuracy"
-            return usual if usual in self.frame else tables.main_metric(self.frame)
+            return usual if usual in self.frame else summaries.main_metric(self.frame)
         if name not in self.frame or name in self.axes:
-            names = map(str, self.frame)
-            known = [c for c in names if c.endswith(("_loss", "_accuracy"))]
+            known = [n for n in summaries.metrics_of(self.frame) if n not in self.axes]
             raise ValueError(f"metric must be one of {', '.join(known)}: got {name!r}")
         return name
 
     def _target(self, target: float | None) -> float:
         if target is not None:
-            return tables.check_target(target, tables.main_metric(self.frame))
+            return summaries.check_target(target, summaries.main_metric(self.frame))
         if self.experiment is not None:
             return self.experiment.dataset_defaults.target
         return self.default_target or catalog.OTHER.target

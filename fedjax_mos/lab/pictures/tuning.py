@@ -1,0 +1,62 @@
+"""Numbers on the way of a tuning by gradient."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fedjax_mos.lab.columns import label
+from fedjax_mos.lab.pictures.style import (
+    COLOURS,
+    caption,
+    every,
+    finish,
+    line,
+    new_figure,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+def trajectory(
+    frame: "pd.DataFrame",
+    objective: str,
+    names: Sequence[str],
+    best: "pd.Series",
+    baseline: "pd.Series | None" = None,
+) -> "Figure":
+    """The objective by cost, the best so far, a baseline's best so far; the numbers.
+
+    `best` and `baseline` are the lowest objectives so far, by cost in rounds.
+    """
+    figure = new_figure(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    left.plot(
+        frame["cost"], frame[objective], "o", color="0.6", ms=4, label="points tried"
+    )
+    left.plot(best.index, best, color=COLOURS[0], label="best so far, by gradient")
+    if baseline is not None:
+        left.plot(
+            baseline.index,
+            baseline,
+            color=COLOURS[1],
+            linestyle="--",
+            label="best so far, random sweep",
+        )
+    left.set(xlabel="cost in rounds", ylabel=label(objective))
+    for number, name in enumerate(names):
+        right.plot(
+            frame["update"],
+            frame[name],
+            label=name,
+            markevery=every(len(frame)),
+            ms=4,
+            **line(number)._asdict(),
+        )
+    right.set(xlabel="update", ylabel="value")
+    for axis in (left, right):
+        positive = all((one.get_ydata() > 0).all() for one in axis.get_lines())
+        finish(axis, log=positive)
+        axis.legend(fontsize=8)
+    caption(figure, "A gradient costs several runs; of an array its mean is drawn.")
+    return figure
