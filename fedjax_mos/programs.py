@@ -14,6 +14,7 @@ import os
 import pickle
 import platform
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -32,8 +33,17 @@ class Program:
     def __init__(self, jitted: Callable, identity: str | None) -> None:
         self.jitted, self.identity = jitted, identity
         self.latest: Callable | None = None
+        self.used, self.lock = False, threading.Lock()
 
     def __call__(self, *args: Any) -> Any:
+        if self.used:
+            return self._call(*args)
+        with self.lock:  # of several threads one compiles it, the others wait
+            out = self._call(*args)
+            self.used = True
+        return out
+
+    def _call(self, *args: Any) -> Any:
         if self.identity is None or not _keeping():
             return self.jitted(*args)
         if self.latest is not None:

@@ -15,6 +15,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": ("commands", "compare_methods", "Compare methods."),
     "sweep": ("commands", "sweep_options", "Try many configurations as one program."),
     "tune": ("commands", "tune_numbers", "Tune numbers by gradient through the run."),
+    "plot": ("showing", "plot", "Draw results that were written before."),
+    "table": ("showing", "print_table", "Print results as a table for a paper."),
+    "report": ("showing", "write_report", "Make one page of HTML of a folder."),
     "list": (
         "inquiries",
         "list_components",

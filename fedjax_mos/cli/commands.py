@@ -78,7 +78,8 @@ def compare_methods(
 
     Args:
         setting: What the members have in common.
-        algorithms: Members as ALGORITHM or ALGORITHM/SAMPLER.
+        algorithms: Members as ALGORITHM, ALGORITHM/SAMPLER or with numbers of their
+            own, ALGORITHM/SAMPLER:lr=0.1,server_lr=1.
         sampler: The sampler of members that name none.
         seeds: Number of seeds, run as one program.
         seed: The first seed.

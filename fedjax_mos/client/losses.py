@@ -1,7 +1,8 @@
 """Losses and metrics over masked batches.
 
 A loss of outputs is a function `(outputs, y) -> [B]`, one value per example; the engine
-takes masked means of it. The same functions serve as metrics.
+takes masked means of it. The same functions serve as metrics; a metric may also return
+(values [B], weights [B]) and then has a weighted mean.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,6 +40,41 @@ def squared_error(outputs: jax.Array, y: jax.Array) -> jax.Array:
 def accuracy(outputs: jax.Array, y: jax.Array) -> jax.Array:
     """Whether the largest logit is the label's."""
     return jnp.argmax(outputs, -1) == y
+
+
+def top(k: int) -> PerExample:
+    """Whether the label's logit is among the k largest; ties count against it.
+
+    >>> top(2)(jnp.array([[3.0, 2.0, 1.0]]), jnp.array([1])).tolist()
+    [True]
+    """
+
+    def within(outputs: jax.Array, y: jax.Array) -> jax.Array:
+        own = jnp.take_along_axis(outputs, y[:, None], axis=-1)
+        # Its own logit is one of those that are at least as large.
+        return (outputs >= own).sum(-1) <= k
+
+    return within
+
+
+def of_class(metric: PerExample, number: int) -> Callable[..., tuple]:
+    """A metric over the examples of one class only.
+
+    >>> recall = of_class(accuracy, 1)
+    >>> recall(jnp.eye(2), jnp.array([0, 0]))[1].tolist()  # no example of the class
+    [False, False]
+    """
+    return lambda outputs, y: (metric(outputs, y), y == number)
+
+
+def accuracy_per_class(classes: int) -> dict[str, Callable[..., tuple]]:
+    """`accuracy_0`, `accuracy_1`, ...: for `metrics=` of an experiment."""
+    return {f"accuracy_{c}": of_class(accuracy, c) for c in range(classes)}
+
+
+def absolute_error(outputs: jax.Array, y: jax.Array) -> jax.Array:
+    """|outputs - y|, summed over all but the first axis."""
+    return jnp.abs(outputs.reshape(y.shape) - y).reshape(len(y), -1).sum(-1)
 
 
 def mean_loss(apply: Apply, loss: PerExample = cross_entropy) -> Loss:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -13,13 +12,13 @@ from fedjax_mos.engine.evaluation import evaluator
 from fedjax_mos.engine.rollout import Evaluate
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.client_evaluation import ByClient, by_client_of, with_statistics
+from fedjax_mos.lab.initial import Begin, begin_of, initial_model
 from fedjax_mos.lab.network import Network, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.simulation import simulation_of
 from fedjax_mos.lab.structure import hp_of, identity, structure
 from fedjax_mos.latest import Latest
-from fedjax_mos.machine import compiler_options, keep_programs
-from fedjax_mos.programs import Program
+from fedjax_mos.machine import keep_programs
 from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulation
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Functions(NamedTuple):
     evaluate: Evaluate
     by_client: ByClient | None
     start: Callable[[FederatedData, Key, Hp], tuple[RoundState, Key]]
-    begin: Callable[[FederatedData, np.ndarray, Hp], tuple[RoundState, Key]]
+    begin: Begin
 
 
 def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
@@ -111,15 +110,8 @@ def _functions(experiment: "Experiment", people: Population, lanes: int) -> Func
 
     @jax.jit
     def start(data: FederatedData, key: Key, hp: Hp) -> tuple[RoundState, Key]:
-        k_params, k_run = jax.random.split(key)
-        return sim.init(network.init(k_params), data, k_run, hp), k_run
-
-    @partial(jax.jit, compiler_options=compiler_options())
-    def begin(data: FederatedData, seed: jax.Array, hp: Hp) -> tuple[RoundState, Key]:
-        def one(seed: jax.Array, hp: Hp) -> tuple[RoundState, Key]:
-            return start(data, jax.random.key(seed), hp)
-
-        return jax.vmap(one)(seed, hp) if seed.shape else one(seed, hp)
+        params, k_run = initial_model(network, key)
+        return sim.init(params, data, k_run, hp), k_run
 
     measure = measures(network.apply, loss, experiment.metrics)
     evaluate = evaluator(measure, backend=sim.backend)
@@ -128,7 +120,8 @@ def _functions(experiment: "Experiment", people: Population, lanes: int) -> Func
         evaluate, by_client = with_statistics(evaluate, by_client), jax.jit(by_client)
     known = identity(experiment, people.token, lanes)
     evaluate.identity = known  # type: ignore[attr-defined]
-    return Functions(sim, network, evaluate, by_client, start, Program(begin, known))
+    begin = begin_of(experiment, people, network, sim, known)
+    return Functions(sim, network, evaluate, by_client, start, begin)
 
 
 def _merged(own: Hp, changes: Mapping[str, Any]) -> Hp:

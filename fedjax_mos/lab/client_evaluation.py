@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import jax
 
 from fedjax_mos.client.tools import walk
-from fedjax_mos.engine.client_evaluation import per_client_personal, statistics
 from fedjax_mos.engine.evaluation import Measure, per_client
 from fedjax_mos.engine.rollout import Evaluate
+from fedjax_mos.lab.client_statistics import statistics
 from fedjax_mos.lab.columns import falls
+from fedjax_mos.lab.personal_models import per_client_personal
 from fedjax_mos.lab.population import OWN
 from fedjax_mos.schedule import at_round
 from fedjax_mos.types import (

@@ -1,6 +1,7 @@
 """Experiments side by side."""
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -127,20 +128,23 @@ def members_of(
     sampler: str = "ucs",
     seed: int = 0,
 ) -> dict[str, Experiment]:
-    """Members by name, ALGORITHM or ALGORITHM/SAMPLER, that share a setting.
+    """Members by name that share a setting: ALGORITHM[/SAMPLER][:OPTION=VALUE,...].
 
-    An option goes to every member that has it.
+    An option that is given apart goes to every member that has it; a member's own go
+    before it.
     """
     shared = {f.name: getattr(setting, f.name) for f in dataclasses.fields(setting)}
-    members = {}
+    members, private = {}, {}
     for name in names:
-        algorithm, _, own = name.partition("/")
-        title = f"{algorithm}/{own or sampler}"
+        method, colon, words = name.partition(":")
+        algorithm, _, own = method.partition("/")
+        title = f"{algorithm}/{own or sampler}{colon}{words}"
         if title in members:
             raise ValueError(f"the member {title} is given twice")
         members[title] = Experiment(
             **shared, algorithm=algorithm, sampler=own or sampler, seed=seed
         )
+        private[title] = options.parse(words.split(","), title) if words else {}
     known = {name: default_parts(member) for name, member in members.items()}
     for option in given:
         if not any(options.accepts(option, parts) for parts in known.values()):
@@ -148,11 +152,13 @@ def members_of(
     return {
         name: dataclasses.replace(
             member,
-            options={k: v for k, v in given.items() if options.accepts(k, known[name])},
+            options={k: v for k, v in given.items() if options.accepts(k, known[name])}
+            | private[name],
         )
         for name, member in members.items()
     }
 
 
 def _file_name(name: str) -> str:
-    return name.replace("/", "-")
+    """A member's folder: what a file system might not take is a dash."""
+    return re.sub(r"[^\w.=,+-]", "-", name)

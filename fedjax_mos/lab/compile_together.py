@@ -32,7 +32,12 @@ def compile_together(
             flush=True,
         )
     with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(lambda one: one.compile(seeds), distinct.values()))
+        compiled = pool.map(lambda one: one.compile(seeds), distinct.values())
+        # This thread would only wait: it imports what results are written with.
+        import matplotlib.backends.backend_agg  # noqa: F401
+        import pandas  # noqa: F401
+
+        list(compiled)
 
 
 def _bytes(experiment: Experiment, seeds: int) -> int:

@@ -30,6 +30,20 @@ def structure(experiment: "Experiment") -> Any:
     return (made, *((n, token) for n, token in fields if n not in (*_OUTSIDE, "parts")))
 
 
+def model_structure(experiment: "Experiment") -> Any:
+    """All that the experiment's initial models depend on, besides data and seed."""
+    part = experiment.parts["model"]
+    return (
+        (part.name, _of_spec(part.spec, traced=False))
+        if part.own
+        else (
+            part.name,
+            repr(part.spec.static),
+            repr(part.spec.hp),
+        )
+    )
+
+
 def identity(experiment: "Experiment", *more: Any) -> str | None:
     """The structure as a text that means the same in every process.
 

@@ -200,9 +200,8 @@ def test_own_components_are_compared(result, tmp_path):
     both = fm.Comparison({"half": result, **fm.read(tmp_path).members})
     assert both.members["whole"].experiment is None
     title, _, *rows = both.text().splitlines()
-    assert "final test_loss" in title and [r.split()[0] for r in rows] == [
-        *both.members
-    ]
+    assert "final test_loss" in title
+    assert [row.split()[0] for row in rows[:2]] == [*both.members]
 
 
 def test_own_numbers_are_swept(result, programs):

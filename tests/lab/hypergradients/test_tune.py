@@ -91,7 +91,8 @@ def test_the_rival_costs_as_much_and_the_picture_shows_both(tuned, monkeypatch):
     assert (drawn >= BOX["lr"][0]).all() and (drawn <= BOX["lr"][1]).all()
     figure = tuned.trajectory(cube)
     labels = [t.get_text() for t in figure.axes[0].get_legend().get_texts()]
-    assert labels == ["points tried", "by gradient", "random sweep"]
+    best = "best so far, "
+    assert labels == ["points tried", best + "by gradient", best + "random sweep"]
 
 
 def test_scales_follow_the_glossary():

@@ -41,7 +41,7 @@ def test_cells(cube):
     cells = cube.cells()
     assert cells.index.tolist() == [0, 1, 2]
     np.testing.assert_allclose(cells["mean"], [0.7, 0.6, np.nan])
-    np.testing.assert_allclose(cells["std"], [0.1, 0.1, np.nan])
+    np.testing.assert_allclose(cells["std"], [0.02**0.5, 0.02**0.5, np.nan])
     assert cells["seeds"].tolist() == [2, 2, 2]
     assert cells["diverged"].tolist() == [0, 0, 1]
 
@@ -83,7 +83,7 @@ def test_heat_map(cube):
     figure = cube.heat_map()
     axis = figure.axes[0]
     (image,) = axis.images
-    expected = [[0.7, 0.6], [np.nan, np.nan]]
+    expected = [[70, 60], [np.nan, np.nan]]  # in percent
     np.testing.assert_allclose(image.get_array().filled(np.nan), expected)
     assert [t.get_text() for t in axis.get_xticklabels()] == ["0.1", "0.2"]
     assert [t.get_text() for t in axis.get_yticklabels()] == ["1", "5"]
@@ -113,7 +113,7 @@ def test_write(cube, tmp_path):
     pd.testing.assert_frame_equal(again, cube.frame)
     cells = pd.read_csv(tmp_path / "cells.csv")
     assert cells["rounds_to_target"].tolist() == [2, 1, 1]
-    np.testing.assert_allclose(cells["mean"], [0.7, 0.6, np.nan])
+    np.testing.assert_allclose(cells["test_accuracy"], [0.7, 0.6, np.nan])
     hopeless = fm.Cube(cube.frame.assign(diverged=True), cube.axes, True)
     hopeless.write(tmp_path / "hopeless", target=0.6)
     written = {path.name for path in (tmp_path / "hopeless").iterdir()}

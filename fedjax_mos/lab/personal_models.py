@@ -1,7 +1,4 @@
-"""Every client measured on its own examples: the server's model, or the client's own.
-
-Nobody's accuracy says how the others fare: statistics over clients do.
-"""
+"""Personal models: every client trains its own and is measured with it."""
 
 from collections.abc import Callable
 
@@ -26,7 +23,6 @@ from fedjax_mos.types import (
 
 # (params, what it is trained with, view, key) -> the client's own model
 Personalise = Callable[[Params, PyTree, ClientView, Key], Params]
-_DECILE = 0.1
 
 
 def per_client_personal(
@@ -79,33 +75,3 @@ def per_client_personal(
         return backend.map(one_client, shared, nothing, seen, everyone)[2]
 
     return evaluate
-
-
-def statistics(values: jax.Array, falls: bool) -> Metrics:
-    """Statistics over clients of values [N]; NaN stands for a client without examples.
-
-    `worst_decile` is the mean over the worst tenth of the clients (at least one),
-    `jain` is (sum v)^2 / (n sum v^2): 1 if all have the same, 1/n if one has all.
-
-    >>> out = statistics(jnp.array([0.5, 1.0, 0.0, jnp.nan]), falls=False)
-    >>> {name: round(float(value), 3) for name, value in out.items()}["jain"]
-    0.6
-    """
-    have = ~jnp.isnan(values)
-    count = have.sum()
-    known = jnp.where(have, values, 0)
-    mean = known.sum() / count
-    spread = jnp.where(have, (values - mean) ** 2, 0).sum() / count
-    worst_first = jnp.sort(jnp.where(have, -values if falls else values, jnp.inf))
-    worst = jnp.arange(len(values)) < jnp.maximum(jnp.ceil(_DECILE * count), 1)
-    decile = jnp.where(worst, worst_first, 0).sum() / worst.sum()
-    quantiles = {
-        f"q{round(100 * q)}": jnp.nanquantile(values, q) for q in (0.1, 0.5, 0.9)
-    }
-    return {
-        "mean": mean,
-        "std": jnp.sqrt(spread),
-        "worst_decile": -decile if falls else decile,
-        "jain": known.sum() ** 2 / (count * (known**2).sum()),
-        **quantiles,
-    }
