@@ -27,6 +27,7 @@ LAYERS = (
     ("algorithms",),
     ("lab",),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Folders that are about methods, and may name them.
