@@ -3,8 +3,8 @@
     python benchmarks/client_evaluation.py
 
 500 clients with 60,000 examples of MNIST's shape (noise: the cost is the same), with
-logistic regression, where everything but the model weighs most, and with the CNN. Ratios
-of medians of interleaved calls; `statistics` included.
+logistic regression, where everything but the model weighs most, and with the CNN.
+Ratios of medians of interleaved calls; `statistics` included.
 """
 
 import statistics as st

@@ -9,9 +9,9 @@ of compiled programs and again with what the first time kept. FOLDER has mnist.n
 anything that `fedjax-mos data get mnist` would find).
 
 The published times are of other machines, which their README does not name beyond
-"CPU"; they show an order of magnitude, not a ratio. Clients' data differ as well: FLUTE takes
-FedML's division of MNIST, which cannot be had here; ours has two digits per client and
-20 to 100 examples, 60 on average, as there.
+"CPU"; they show an order of magnitude, not a ratio. Clients' data differ as well: FLUTE
+takes FedML's division of MNIST, which cannot be had here; ours has two digits per
+client and 20 to 100 examples, 60 on average, as there.
 """
 
 import argparse
@@ -92,8 +92,8 @@ def main() -> None:
             for name, text in PUBLISHED.items()
         ),
         "",
-        f"Medians of {given.repeats} (`python benchmarks/rows.py --data-dir FOLDER`). The "
-        "machines differ: an order of magnitude, not a ratio.",
+        f"Medians of {given.repeats} (`python benchmarks/rows.py --data-dir FOLDER`). "
+        "The machines differ: an order of magnitude, not a ratio.",
     ]
     RESULT.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -158,6 +158,8 @@ def sweep_options(
     )
     cube.write(folder, target, metric)
     print(cube.text(target, metric))
+    if "algorithm" in cube.axes:
+        print(cube.printed(target, metric, per="algorithm").text())
     _end(folder, cube.complete, "the same command with --out resumes it")
 
 
