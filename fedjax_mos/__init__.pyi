@@ -30,6 +30,7 @@ from .lab.hypergradients.random_baseline import random_baseline
 from .lab.hypergradients.tune import tune
 from .lab.hypergradients.tuned import Tuned
 from .lab.result import Result
+from .lab.resume import resume
 from .lab.sweeps.cube import Cube
 from .lab.sweeps.grid import Range
 from .lab.sweeps.sweep import sweep
@@ -75,6 +76,7 @@ __all__ = [
     "random_baseline",
     "read",
     "report_cohort",
+    "resume",
     "rollout",
     "run",
     "samplers",

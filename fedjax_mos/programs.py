@@ -15,16 +15,18 @@ import pickle
 import platform
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from fedjax_mos.machine import CACHE_SIZE, cache_folder
+from fedjax_mos.machine import CACHE_SIZE, KEPT_FROM, cache_folder
 
 _DIGEST = hashlib.sha256().digest_size
+_LEAST = "jax_persistent_cache_min_compile_time_secs"
+_NEVER = 1e9  # seconds that nothing takes to compile
 
 
 class Program:
@@ -61,8 +63,11 @@ class Program:
         path = self._path(args)
         program = _load(path)
         if program is None:
-            program = self.jitted.lower(*args).compile()  # type: ignore[attr-defined]
-            _save(path, program)
+            lowered = self.jitted.lower(*args)  # type: ignore[attr-defined]
+            with _apart_from_jax() as hits:
+                program = lowered.compile()
+            if not hits:  # what came out of JAX's cache cannot be saved again whole
+                _save(path, program)
         return program
 
     def _path(self, args: tuple) -> Path:
@@ -72,6 +77,38 @@ class Program:
         ]
         text = repr((self.identity, _surroundings(), tree, shapes))
         return folder() / hashlib.sha256(text.encode()).hexdigest()
+
+
+_compiling = threading.Lock()
+_threads = 0  # that are compiling programs to be kept
+
+
+@contextlib.contextmanager
+def _apart_from_jax() -> Iterator[list[str]]:
+    """Let JAX's own cache not take what is compiled; a list of what it gave, if any.
+
+    A program that lies there would be read from there by the next process that
+    compiles it anew, and an executable that was read cannot be saved again whole.
+    """
+    global _threads
+    here, hits = threading.get_ident(), []
+
+    def listen(event: str, **_: Any) -> None:
+        if event.endswith("/cache_hits") and threading.get_ident() == here:
+            hits.append(event)
+
+    jax.monitoring.register_event_listener(listen)
+    with _compiling:
+        _threads += 1
+        jax.config.update(_LEAST, _NEVER)
+    try:
+        yield hits
+    finally:
+        with _compiling:
+            _threads -= 1
+            if not _threads:
+                jax.config.update(_LEAST, KEPT_FROM)
+        jax.monitoring.unregister_event_listener(listen)
 
 
 def folder() -> Path:
@@ -85,6 +122,7 @@ def _keeping() -> bool:
 
 def _surroundings() -> str:
     """All that a program may depend on besides its identity and its arguments."""
+    # Not where programs are kept; a setting that is no plain value says nothing here.
     config = {n: v for n, v in jax.config.values.items() if "cache" not in n}
     flags = [os.environ.get(n) for n in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
     devices = [

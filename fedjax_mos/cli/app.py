@@ -13,8 +13,9 @@ from fedjax_mos._version import __version__
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("commands", "run", "Run one experiment."),
     "compare": ("commands", "compare_methods", "Compare methods."),
-    "sweep": ("commands", "sweep_options", "Try many configurations as one program."),
-    "tune": ("commands", "tune_numbers", "Tune numbers by gradient through the run."),
+    "resume": ("commands", "resume", "Go on with a run or comparison that was ended."),
+    "sweep": ("studies", "sweep_options", "Try many configurations as one program."),
+    "tune": ("studies", "tune_numbers", "Tune numbers by gradient through the run."),
     "plot": ("showing", "plot", "Draw results that were written before."),
     "table": ("showing", "print_table", "Print results as a table for a paper."),
     "report": ("showing", "write_report", "Make one page of HTML of a folder."),
@@ -26,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "cite": ("inquiries", "cite", "Print what to cite for an experiment."),
     "data": ("inquiries", "data", "Fetch a data set."),
 }
-INTERRUPTED = 130
+INTERRUPTED, DIVERGED = 130, 3  # exit statuses
 
 
 def main(args: list[str] | None = None) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from fedjax_mos.cli.commands import Flat, Settings, experiment_of
+from fedjax_mos.cli.arguments import Flat, Settings, experiment_of
 from fedjax_mos.lab.setting import Method
 
 

@@ -35,6 +35,7 @@ class Block(NamedTuple):
     bits_down: jax.Array
     evaluated: Metrics
     reported: PyTree  # () or a dictionary
+    finite: jax.Array  # [rounds] whether all parameters of the server's model are
 
 
 def advance(
@@ -153,4 +154,7 @@ def _round(
         # A real branch, also where lanes are vmapped: it does not depend on the lane.
         values = jax.lax.cond(evaluated, lambda: measure(state, stores), lambda: zeros)
     reported = () if report is None else report(state, info)
-    return state, Block(info.metrics, info.bits_up, info.bits_down, values, reported)
+    leaves = jax.tree.leaves(state.server.params)
+    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+    out = Block(info.metrics, info.bits_up, info.bits_down, values, reported, finite)
+    return state, out

@@ -1,6 +1,7 @@
 """What a run leaves behind: one row per round, collected block by block."""
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import jax
@@ -28,6 +29,7 @@ class History:
         self.last: dict[str, str] = {}  # for a line of progress
         self.bits = 0
         self.owed = {"bits_up": np.zeros(1, int), "bits_down": np.zeros(1, int)}
+        self.metrics: list[str] = []  # columns that evaluations fill
 
     def charge(self, bits_up: list[int], bits_down: list[int]) -> None:
         """Bits [lanes] that count in the next round."""
@@ -48,17 +50,24 @@ class History:
         block = jax.tree.map(lambda leaf: leaf[:, :length], block)
         lanes, flags = len(block.bits_up), evaluated[:length]
         columns = {f"local_{name}": v for name, v in block.metrics.items()}
+        wrong = ~block.finite
+        for name, value in columns.items():
+            wrong = wrong | (name.endswith("loss") & ~np.isfinite(value))
+        self.metrics = list(block.evaluated)
         for name, value in block.evaluated.items():
             columns[name] = np.where(flags, value, np.nan)
-        columns |= {n: _cells(v) for n, v in (block.reported or {}).items()}
+            wrong = wrong | (name.endswith("loss") & flags & ~np.isfinite(value))
+        columns |= {n: as_cells(v) for n, v in (block.reported or {}).items()}
         columns["bits_up"] = block.bits_up.sum(-1, dtype=np.int64)
         columns["bits_down"] = block.bits_down.sum(-1, dtype=np.int64)
         for name, bits in self.owed.items():
             columns[name][:, 0] += bits
         self.charge([0], [0])
-        seconds = time.perf_counter() - self.start
         columns["seconds"] = np.full((lanes, length), np.nan)
-        columns["seconds"][:, -1] = seconds
+        columns["seconds"][:, -1] = self.seconds
+        columns["diverged"] = (
+            np.maximum.accumulate(wrong, axis=1) | self.diverged[:, None]
+        )
         self.parts.append(columns)
         self.rounds += length
         values = block.evaluated
@@ -69,11 +78,20 @@ class History:
         self.bits += int(columns["bits_up"].sum() + columns["bits_down"].sum())
         self.last["Mbit"] = f"{self.bits / lanes / 1e6:.4g}"
 
-    def frame(self) -> "pd.DataFrame":
-        import pandas as pd
+    @property
+    def seconds(self) -> float:
+        """Since the run began, without the time between its parts."""
+        return time.perf_counter() - self.start
 
+    @property
+    def diverged(self) -> np.ndarray:
+        """[lanes] Whether a loss or a parameter has been no finite number."""
+        return self.parts[-1]["diverged"][:, -1] if self.parts else np.zeros(1, bool)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """All columns [lanes, rounds] so far, as they were recorded."""
         # A block without an evaluation lacks its columns.
-        columns = {
+        return {
             name: np.concatenate(
                 [
                     part.get(name, np.full(part["bits_up"].shape, np.nan))
@@ -83,6 +101,29 @@ class History:
             )
             for name in max(self.parts, key=len)
         }
+
+    def restore(
+        self, columns: Mapping[str, np.ndarray], evaluations: list[str]
+    ) -> None:
+        """Go on from what `columns` gave, in this process or in an earlier one."""
+        found = {name: np.asarray(value) for name, value in columns.items()}
+        self.parts, self.metrics = [found], list(evaluations)
+        self.rounds = found["bits_up"].shape[1]
+        self.bits = int(found["bits_up"].sum() + found["bits_down"].sum())
+        self.start = time.perf_counter() - float(np.nanmax(found["seconds"]))
+
+    def forget_extra(self, every: int, last: int) -> None:
+        """Blank what was evaluated only because an earlier run ended there."""
+        done = self.first + 1 + np.arange(self.rounds)
+        extra = (done % every != 0) & (done != last)
+        for name in self.metrics:
+            for part in self.parts:
+                part[name][:, extra] = np.nan
+
+    def frame(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        columns = self.columns()
         lanes, length = columns["bits_up"].shape
         for name in ("bits_up", "bits_down"):
             columns[name] = columns[name].cumsum(axis=1)
@@ -96,7 +137,7 @@ class History:
         return frame if self.lanes else frame.drop(columns="lane")
 
 
-def _cells(values: np.ndarray) -> np.ndarray:
+def as_cells(values: np.ndarray) -> np.ndarray:
     """Values [lanes, rounds, ...] as cells [lanes, rounds]; an array is one cell."""
     if values.ndim == 2:
         return values

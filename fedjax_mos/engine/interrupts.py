@@ -1,10 +1,12 @@
-"""Interrupts (Ctrl-C) that let the work under way end in good order."""
+"""Interrupts (Ctrl-C, SIGTERM) that let the work under way end in good order."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Handler:
@@ -28,10 +30,13 @@ def deferred_interrupt() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield threading.Event()  # only the main thread may handle signals
         return
-    before = signal.getsignal(signal.SIGINT)
-    handler = before if isinstance(before, _Handler) else _Handler()
-    signal.signal(signal.SIGINT, handler)
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    outer = before[signal.SIGINT]
+    handler = outer if isinstance(outer, _Handler) else _Handler()
+    for number in _SIGNALS:
+        signal.signal(number, handler)
     try:
         yield handler.event
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -11,17 +11,19 @@ _SILENCE = 30.0  # seconds between two lines of a log
 class Progress:
     """Shows how far a run is: on a terminal, in a notebook or in a file."""
 
-    def __init__(self, total: int, shown: bool, compiling: bool) -> None:
+    def __init__(self, total: int, shown: bool, compiling: bool, done: int = 0) -> None:
         notebook = "ipykernel" in sys.modules
         if notebook and find_spec("ipywidgets"):
             from tqdm.notebook import tqdm
         else:
             from tqdm import tqdm
-        self.total, self.done = total, 0
+        self.total, self.done, self.before = total, done, done
         self.live = shown and (sys.stderr.isatty() or notebook)
         self.logs = shown and not self.live
         self.began = self.spoke = time.perf_counter()
-        self.bar = tqdm(total=total, unit="round", disable=not self.live)
+        self.bar = tqdm(total=total, initial=done, unit="round", disable=not self.live)
+        if done and shown:
+            self.write(f"resumed after round {done} of {total}")
         if compiling and self.live:
             self.bar.set_description("compiling (kept for next time)")
         elif compiling:
@@ -36,7 +38,7 @@ class Progress:
         now = time.perf_counter()
         if now - self.spoke > _SILENCE or self.done == self.total:
             self.spoke = now
-            each = (now - self.began) / self.done
+            each = (now - self.began) / (self.done - self.before)
             left = each * (self.total - self.done)
             values = ", ".join(f"{name}={value}" for name, value in what.items())
             self.say(

@@ -1,7 +1,9 @@
 """Many rounds for people: progress, history, interrupts, work on the host."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
@@ -10,6 +12,7 @@ import numpy as np
 
 from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.block import MOST, advance, is_compiled
+from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.checks import typed_key
 from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import deferred_interrupt
@@ -28,6 +31,8 @@ from fedjax_mos.types import (
 if TYPE_CHECKING:
     import pandas as pd
 
+Stop = Callable[["pd.DataFrame"], bool]  # the frame so far -> whether that is enough
+
 
 def run(
     sim: Simulation,
@@ -41,6 +46,8 @@ def run(
     every: int = 1,
     report: Report | None = None,
     progress: bool = True,
+    stop: Stop | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
 ) -> "tuple[RoundState, pd.DataFrame]":
     """Train and record: the last state, and one row of history per round.
 
@@ -51,8 +58,14 @@ def run(
 
     A batch of keys [S] with a state whose leaves have a leading axis S runs S
     simulations as one program, told apart by the column `lane`. An interrupt (Ctrl-C)
-    ends the run after the block of rounds under way and returns what is there. What a
+    ends the run after the block of rounds under way and returns what is there; so does
+    `stop(frame)`, asked after every block that was evaluated, when it is true. What a
     sampler's work on the host costs counts in the round that follows.
+
+    `diverged` is true from the round on in which a loss or a parameter was no finite
+    number; a run whose lanes have all diverged ends there. With `checkpoints`, a
+    folder, the state is kept there from time to time, and the same call goes on from
+    it, bit for bit.
 
     The caller's `state` stays usable.
     """
@@ -60,30 +73,50 @@ def run(
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
     key = typed_key(key)
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
-    check_length(state.hp, first + rounds)
-    (data, stores), (state, key) = _placed(sim, data, stores, state, key)
+    last = first + rounds
+    check_length(state.hp, last)
     history = History(lanes, first)
+    if isinstance(checkpoints, Path | str):
+        checkpoints = Checkpoints(checkpoints)
+    if checkpoints is not None and (found := checkpoints.latest(state)):
+        state, columns, metrics = found
+        history.restore(columns, metrics)
+        if history.rounds > rounds:
+            raise ValueError(
+                f"rounds must be at least {history.rounds}, as were run: got {rounds}"
+            )
+        history.forget_extra(every, last)
+    (data, stores), (state, key) = _placed(sim, data, stores, state, key)
     update = sim.host_update
     known = is_compiled(sim, evaluate, report, data, stores, state, key)
-    bar = Progress(rounds, progress, compiling=not known)
+    bar = Progress(rounds, progress, compiling=not known, done=history.rounds)
     with bar, deferred_interrupt() as interrupted:
-        for begin, end in _visits(first, first + rounds, update):
+        for begin, end in _visits(first + history.rounds, last, update):
             if update is not None and host_updates.due(update, begin):
                 state, *bits = host_updates.updated(update, data, state, lanes)
                 state = sim.backend.place((), state, lanes)[1]
                 history.charge(*bits)
             now = host_updates.simulation_at(sim, begin)
-            flags = _evaluated(begin, end, first + rounds, every)
+            flags = _evaluated(begin, end, last, every)
             state, out = advance(
                 now, evaluate, report, data, stores, state, key, end - begin, flags
             )
             history.add(out, end - begin, flags)
             bar.update(end - begin, history.last)
+            ends = interrupted.is_set() or end == last
+            if checkpoints is not None and checkpoints.wanted(ends, end == last):
+                checkpoints.save(end, state, history.columns(), history.metrics)
             if interrupted.is_set():
                 bar.write(f"interrupted after round {history.rounds} of {rounds}")
                 if evaluate is not None and not flags[end - begin - 1]:
                     over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                     history.evaluated(over(state, stores))
+            if history.diverged.all() and not ends:
+                bar.write(f"diverged by round {end}: not all numbers are finite")
+            if ends or history.diverged.all():
+                break
+            if stop is not None and flags.any() and stop(history.frame()):
+                bar.write(f"stopped after round {history.rounds} of {rounds}, as asked")
                 break
     return state, history.frame()
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 
 from fedjax_mos.client.losses import Apply
+from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.rollout import Evaluate, Report
-from fedjax_mos.engine.run import compile_run, run
+from fedjax_mos.engine.run import Stop, compile_run, run
 from fedjax_mos.types import (
     FederatedData,
     Key,
@@ -64,6 +65,8 @@ class Assembled(NamedTuple):
         every: int = 1,
         report: Report | None = None,
         progress: bool = True,
+        stop: Stop | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> "tuple[RoundState, pd.DataFrame]":
         """`fm.run` from what `start` gave, for one lane or several."""
         return run(
@@ -77,4 +80,6 @@ class Assembled(NamedTuple):
             every=every,
             report=report,
             progress=progress,
+            stop=stop,
+            checkpoints=checkpoints,
         )

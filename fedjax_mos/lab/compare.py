@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjax_mos.lab import folders, options
+from fedjax_mos.engine.checkpoints import EVERY
+from fedjax_mos.lab import folders, options, summaries
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.parts import default_parts
-from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.result import HISTORY, Result
+from fedjax_mos.lab.run_folder import LOCK, alone
 from fedjax_mos.lab.setting import Setting
 from fedjax_mos.lab.showing import Shown
 
@@ -46,29 +48,29 @@ class Comparison(Shown):
         )
 
     def write(self, folder: Path | str, target: float | None = None) -> None:
-        """A folder per member, comparison.csv and curves.png."""
-        for name in self.members:
-            self._write_member(name, Path(folder), target)
+        """A folder per member, comparison.csv, curves.png and config.json."""
+        for name, result in self.members.items():
+            # Without a picture: the comparison's shows all members.
+            result.write(Path(folder) / _file_name(name), target, picture=False)
         self._write_table(Path(folder), target)
         self._write_picture(Path(folder))
+        members = {name: one.experiment for name, one in self.members.items()}
+        count = len(summaries.by_seed(next(iter(self.members.values())).frame))
+        _write_config(Path(folder), members, count, target, self.complete)
 
     def _write_picture(self, folder: Path) -> None:
         self.curves().savefig(folder / "curves.png", dpi=120)
 
-    def _write_member(self, name: str, folder: Path, target: float | None) -> None:
-        # Without a picture: the comparison's shows all members.
-        self.members[name].write_data(folder / _file_name(name), target)
-
     def _write_table(self, folder: Path, target: float | None) -> None:
         self.table(target).to_csv(folder / "comparison.csv")
-        stored = {"kind": "comparison", "members": list(self.members)}
-        folders.write_json(folder / folders.CONFIG, stored)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Comparison":
         """What `write` wrote."""
         names = folders.read_json(Path(folder) / folders.CONFIG)["members"]
-        return cls({n: Result.read(Path(folder) / _file_name(n)) for n in names})
+        done = [n for n in names if (Path(folder) / _file_name(n) / HISTORY).exists()]
+        found = {n: Result.read(Path(folder) / _file_name(n)) for n in done}
+        return cls({n: dataclasses.replace(r, title=n) for n, r in found.items()})
 
 
 def compare(
@@ -78,12 +80,14 @@ def compare(
     out: Path | str | None = None,
     target: float | None = None,
     progress: bool = True,
+    checkpoint_every: float = EVERY,
 ) -> Comparison:
     """Run every member with the same seeds.
 
     Members may differ in anything. Those on the same data see the same batches and,
     with the same sampler, the same cohorts. With `out`, results are written after every
-    member. An interrupt (Ctrl-C) ends the comparison with the member under way.
+    member, and the same call resumes a comparison that was ended. An interrupt (Ctrl-C)
+    ends it with the member under way.
     """
     if not members:
         raise ValueError("members must hold at least one experiment: got none")
@@ -99,25 +103,94 @@ def compare(
             raise ValueError(f"members {first} and {name} would share a folder")
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1: got {seeds}")
+    if out is None:
+        return _compare(members, seeds, None, target, progress, checkpoint_every)
+    with alone(Path(out)):
+        _claim(Path(out), members, seeds, target)
+        return _compare(members, seeds, Path(out), target, progress, checkpoint_every)
+
+
+def _compare(
+    members: Mapping[str, Experiment],
+    seeds: int,
+    out: Path | None,
+    target: float | None,
+    progress: bool,
+    checkpoint_every: float,
+) -> Comparison:
     results: dict[str, Result] = {}
     for number, (name, member) in enumerate(members.items()):
         if number % _AHEAD == 0:
-            ahead = [*members.values()][number : number + _AHEAD]
-            compile_together(ahead, seeds, progress=progress)
+            ahead = dict([*members.items()][number : number + _AHEAD])
+            todo = [one for n, one in ahead.items() if not _is_done(out, n)]
+            compile_together(todo, seeds, progress=progress)
         if progress:
             print(f"{name} ({seeds} seeds)", file=sys.stderr)
-        result = member.run(seeds, progress=progress)
+        folder = None if out is None else out / _file_name(name)
+        result = member.run(
+            seeds,
+            progress=progress,
+            out=folder,
+            target=target,
+            picture=False,
+            checkpoint_every=checkpoint_every,
+        )
         results[name] = dataclasses.replace(result, title=name)
         if out is not None:
-            done = Comparison(results)
-            done._write_member(name, Path(out), target)
-            done._write_table(Path(out), target)
+            Comparison(results)._write_table(out, target)
         if not result.complete:
             break
     found = Comparison(results)
     if out is not None:
-        found._write_picture(Path(out))
+        found._write_picture(out)
+        whole = found.complete and len(results) == len(members)
+        _write_config(out, members, seeds, target, whole)
     return found
+
+
+def _claim(
+    folder: Path, members: Mapping[str, Experiment], seeds: int, target: float | None
+) -> None:
+    """Make a folder this comparison's; one of another is refused."""
+    path = folder / folders.CONFIG
+    if not any(inside.name != LOCK for inside in folder.iterdir()):
+        _write_config(folder, members, seeds, target, complete=False)
+        return
+    known = folders.read_json(path) if path.exists() else {}
+    if known.get("kind") != "comparison":
+        raise FileExistsError(
+            "out must be a new or empty folder, or one of the same comparison: "
+            f"{folder} is not"
+        )
+    if known["members"] != list(members):
+        raise ValueError(
+            f"out must be a folder of the same comparison: {folder} has the members "
+            f"{', '.join(known['members'])}"
+        )
+
+
+def _write_config(
+    folder: Path,
+    members: Mapping[str, Experiment | None],
+    seeds: int,
+    target: float | None,
+    complete: bool,
+) -> None:
+    stored = {
+        "kind": "comparison",
+        "members": list(members),
+        "complete": complete,
+        "seeds": seeds,
+        "target": target,
+        "experiments": {n: folders.config(one, "run") for n, one in members.items()},
+    }
+    folders.write_json(folder / folders.CONFIG, stored)
+
+
+def _is_done(out: Path | None, name: str) -> bool:
+    """Whether a member's folder says that it is complete."""
+    path = Path() if out is None else out / _file_name(name) / folders.CONFIG
+    return out is not None and path.exists() and folders.read_json(path)["complete"]
 
 
 def members_of(

@@ -9,6 +9,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,19 +17,24 @@ import numpy as np
 from fedjax_mos.backends.auto import backend_parts
 from fedjax_mos.data.partitions import Partition, histogram
 from fedjax_mos.data.sources.dataset import Dataset
+from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
 from fedjax_mos.engine.rollout import Report
+from fedjax_mos.engine.run import Stop
 from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.client_frame import client_frame
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.run_folder import RunFolder, alone
 from fedjax_mos.lab.setting import Method
+from fedjax_mos.lab.stopping import divergences, stop_of
 from fedjax_mos.schedule import Schedule, check_length
 from fedjax_mos.types import Key, RoundState
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -91,13 +97,45 @@ class Experiment(Method):
         """
         return assemble(self, lanes)
 
-    def run(self, seeds: int | None = None, *, progress: bool = True) -> Result:
+    def run(
+        self,
+        seeds: int | None = None,
+        *,
+        progress: bool = True,
+        stop: Stop | None = None,
+        out: Path | str | None = None,
+        target: float | None = None,
+        picture: bool = True,
+        checkpoint_every: float = EVERY,
+    ) -> Result:
         """Train; with `seeds`, so many runs from `seed` on as one program.
 
-        The frame has one row per round (and seed).
+        The frame has one row per round (and seed). `stop(frame)` may end the run
+        between blocks of rounds, as the field `stop_at` does. With `out`, a folder, the
+        result is written there (with rounds to `target` and a `picture`), checkpoints
+        every so many seconds until then, and the same call resumes a run that was
+        ended; a finished one is read.
         """
         if seeds is not None and seeds < 1:
             raise ValueError(f"seeds must be at least 1: got {seeds}")
+        if out is None:
+            return self._run(seeds, progress, stop, None)
+        with alone(Path(out)):
+            folder = RunFolder(Path(out), self, seeds)
+            if folder.done:
+                return Result.read(out)
+            checkpoints = folder.checkpoints(checkpoint_every)
+            result = self._run(seeds, progress, stop, checkpoints)
+            result.write(out, target, picture=picture)
+        return result
+
+    def _run(
+        self,
+        seeds: int | None,
+        progress: bool,
+        stop: Stop | None,
+        checkpoints: Checkpoints | None,
+    ) -> Result:
         made = self.build(lanes=seeds or 1)
         if progress:
             clients, name = made.data.size.shape[0], self.parts["model"].name
@@ -115,11 +153,12 @@ class Experiment(Method):
             every=self.eval_every,
             report=self._report,
             progress=progress,
+            stop=stop_of(self.stop_at, stop),
+            checkpoints=checkpoints,
         )
         if seeds is not None:
             frame["lane"] += self.seed
             frame = frame.rename(columns={"lane": "seed"})
-        done = int(frame["round"].max()) == self.rounds
         frame, cohorts = split_cohorts(frame)
         first = None if seeds is None else self.seed
         return Result(
@@ -127,10 +166,17 @@ class Experiment(Method):
             frame,
             state.server.params,
             state,
-            complete=done,
+            complete=self._is_complete(frame, stop),
             cohorts=cohorts,
             clients=client_frame(made, state, cohorts, first),
         )
+
+    def _is_complete(self, frame: "pd.DataFrame", stop: Stop | None) -> bool:
+        """Whether it came to its end: all rounds, its target, or nowhere."""
+        if int(frame["round"].max()) == self.rounds or divergences(frame).all():
+            return True
+        enough = stop_of(self.stop_at, stop)
+        return enough is not None and bool(enough(frame))
 
     def compile(self, seeds: int | None = None) -> None:
         """Compile what `run` needs, so that it starts at once."""

@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import json
+import math
+import os
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -110,9 +112,29 @@ def fingerprint(tree: Any) -> str:
     return total.hexdigest()[:16]
 
 
+def data_hash(experiment: "Experiment | None") -> str | None:
+    """A hash of all data of an experiment that is still at hand."""
+    from fedjax_mos.lab.population import population_of
+
+    return None if experiment is None else fingerprint(population_of(experiment).stores)
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Readable JSON; paths and arrays become text and lists."""
-    path.write_text(json.dumps(value, indent=2, default=str) + "\n")
+    """Readable JSON, whole or not at all; what is no finite number becomes null."""
+    text = json.dumps(_finite(value), indent=2, default=str, allow_nan=False)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text + "\n")
+    os.replace(partial, path)
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity."""
+    if isinstance(value, Mapping):
+        return {name: _finite(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    number = isinstance(value, float | np.floating)
+    return None if number and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> Any:

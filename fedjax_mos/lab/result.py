@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FIRST = ("seed", "round", "train_loss", "test_loss", "test_accuracy")
 _CLIENTS, _COHORTS = "clients.csv", "cohorts.parquet"
+HISTORY = "history.csv"
 _PARAMS = "params.msgpack"
 
 
@@ -70,21 +71,19 @@ class Result(Shown):
         wanted = (target,) if isinstance(target, int | float) else tuple(target)
         return tuple(summaries.check_target(t, name) for t in wanted)
 
-    def write(self, folder: Path | str, target: float | None = None) -> None:
-        """config.json, history.csv, summary.json, the parameters and curves.png.
+    def write(
+        self, folder: Path | str, target: float | None = None, *, picture: bool = True
+    ) -> None:
+        """history.csv, summary.json, the parameters, curves.png and config.json.
 
-        Also clients.csv and cohorts.parquet, where they were kept.
+        Also clients.csv and cohorts.parquet, where they were kept. config.json comes
+        last: a folder that says it is complete has everything.
         """
-        self.write_data(folder, target)
-        self.curves().savefig(Path(folder) / "curves.png", dpi=120)
-
-    def write_data(self, folder: Path | str, target: float | None = None) -> None:
-        """All that `write` writes but the picture."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         first = [name for name in _FIRST if name in self.frame]
         others = [name for name in self.frame if name not in first]
-        self.frame[[*first, *others]].to_csv(folder / "history.csv", index=False)
+        self.frame[[*first, *others]].to_csv(folder / HISTORY, index=False)
         stored = folders.config(
             self.experiment,
             "run",
@@ -92,8 +91,8 @@ class Result(Shown):
             title=self.name,
             complete=self.complete,
             target=self.targets_of(None)[0],
+            data=folders.data_hash(self.experiment),
         )
-        folders.write_json(folder / folders.CONFIG, stored)
         folders.write_json(folder / "summary.json", self.summary(target))
         params = serialization.to_state_dict(jax.device_get(self.params))
         (folder / _PARAMS).write_bytes(serialization.msgpack_serialize(params))
@@ -101,6 +100,9 @@ class Result(Shown):
             self.clients.to_csv(folder / _CLIENTS, index=False)
         if self.cohorts is not None:
             self.cohorts.to_parquet(folder / _COHORTS, index=False)
+        if picture:
+            self.curves().savefig(folder / "curves.png", dpi=120)
+        folders.write_json(folder / folders.CONFIG, stored)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Result":
@@ -110,7 +112,7 @@ class Result(Shown):
         folder = Path(folder)
         stored = folders.read_json(folder / folders.CONFIG)
         params = serialization.msgpack_restore((folder / _PARAMS).read_bytes())
-        frame = pd.read_csv(folder / "history.csv")
+        frame = pd.read_csv(folder / HISTORY)
         clients, cohorts = folder / _CLIENTS, folder / _COHORTS
         return cls(
             folders.experiment_of(stored),

@@ -92,6 +92,8 @@ class Setting:
     """auto, vmapped, chunked:SLOTS, sharded[:SLOTS], spread[:SLOTS] or debug."""
     eval_every: int = 1
     """Rounds between evaluations."""
+    stop_at: float | None = None
+    """Stop when the main metric of all seeds has reached this."""
     held_out: float = 0.0
     """Share of every client's examples that is set aside to measure it on."""
     per_client: str = "off"

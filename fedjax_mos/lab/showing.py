@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedjax_mos.lab import catalog, pictures, tables
+from fedjax_mos.lab import catalog, pictures, summaries, tables
 from fedjax_mos.lab.printed import Printed
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ class Shown:
 
         @property
         def members(self) -> "Mapping[str, Result]": ...
+
+        @property
+        def complete(self) -> bool: ...
 
     def table(
         self,
@@ -118,6 +121,12 @@ class Shown:
         known = _own_metrics(next(iter(frames.values())))
         accuracy = [name for name in known if name.endswith("accuracy")]
         return pictures.client_distributions(frames, metric or (accuracy or known)[0])
+
+    @property
+    def diverged(self) -> dict[str, int]:
+        """Members that diverged, with the first round in which a seed did."""
+        first = {n: summaries.diverged_at(frame) for n, frame in self._frames.items()}
+        return {name: at for name, at in first.items() if at is not None}
 
     @property
     def untuned(self) -> tuple[str, ...]:

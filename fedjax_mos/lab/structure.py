@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
 # Fields that are data of a program, or decide how often it is called.
-_OUTSIDE = ("seed", "rounds", "eval_every", "options")
+_OUTSIDE = ("seed", "rounds", "eval_every", "stop_at", "options")
 
 
 def structure(experiment: "Experiment") -> Any:
@@ -44,21 +44,27 @@ def model_structure(experiment: "Experiment") -> Any:
     )
 
 
+# What a program depends on through the shapes of data and `Population.token` only.
+_DATA = ("dataset", "partition")
+_DATA_FIELDS = (*_DATA, "data_dir", "clients", "data_seed", "held_out")
+
+
 def identity(experiment: "Experiment", *more: Any) -> str | None:
     """The structure as a text that means the same in every process.
 
-    None if the experiment holds objects, whose contents no text tells.
+    Data are no part of it but for `more`. None if the experiment holds other objects,
+    whose contents no text tells.
     """
-    static = [part.spec.static for part in experiment.parts.values()]
-    if experiment.own or any(map(is_object, static)):
+    parts = {k: part for k, part in experiment.parts.items() if k not in _DATA}
+    static = [part.spec.static for part in parts.values()]
+    if {*experiment.own} - {*_DATA} or any(map(is_object, static)):
         return None
     made = [
         (kind, part.name, part.spec.static, _shapes(part.spec, kind in TRACED))
-        for kind, part in experiment.parts.items()
+        for kind, part in parts.items()
     ]
-    fields = {
-        n: v for n, v in vars(experiment).items() if n not in (*_OUTSIDE, "parts")
-    }
+    outside = (*_OUTSIDE, *_DATA_FIELDS, "parts")
+    fields = {n: v for n, v in vars(experiment).items() if n not in outside}
     return repr((made, fields, more))
 
 

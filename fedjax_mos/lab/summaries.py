@@ -93,9 +93,8 @@ def seconds_per_round(frame: "pd.DataFrame") -> float:
 def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
     """One run in a few numbers; bits and seconds are totals."""
     metric = main_metric(frame)
-    last = frame.dropna(subset=[metric]).iloc[-1]
+    last = frame.ffill().iloc[-1]  # the last value that there was
     losses = [n for n in ("test_loss", "train_loss") if n in frame]
-    finite = all(np.isfinite(frame[n].dropna()).all() for n in losses)
     reached = rounds_to_target(frame, target, metric)
     at = frame[frame["round"] == reached]
     best = frame[metric].min() if falls(metric) else frame[metric].max()
@@ -114,8 +113,14 @@ def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
         "bits_down": int(frame["bits_down"].iloc[-1]),
         "seconds": float(frame["seconds"].iloc[-1]),
         "seconds_per_round": seconds_per_round(frame),
-        "diverged": not finite,
+        "diverged_at": diverged_at(frame),
     }
+
+
+def diverged_at(frame: "pd.DataFrame") -> int | None:
+    """The first round whose loss or parameters (of any seed) were not all finite."""
+    rounds = frame["round"][frame["diverged"]]
+    return int(rounds.min()) if len(rounds) else None
 
 
 def by_seed(frame: "pd.DataFrame") -> "dict[int, pd.DataFrame]":
@@ -127,12 +132,17 @@ def by_seed(frame: "pd.DataFrame") -> "dict[int, pd.DataFrame]":
 
 
 def final(frame: "pd.DataFrame", metric: str) -> "pd.Series":
-    """The last evaluated value of every seed."""
+    """The last evaluated value of every seed; NaN for one that diverged."""
     import pandas as pd
 
-    runs = by_seed(frame)
-    last = {seed: rows[metric].dropna().iloc[-1] for seed, rows in runs.items()}
+    last = {seed: _final(rows, metric) for seed, rows in by_seed(frame).items()}
     return pd.Series(last, name=metric)
+
+
+def _final(frame: "pd.DataFrame", metric: str) -> float:
+    values = frame[metric].dropna()
+    lost = diverged_at(frame) is not None or values.empty
+    return float("nan") if lost else float(values.iloc[-1])
 
 
 def targets(

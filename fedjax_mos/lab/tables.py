@@ -57,7 +57,10 @@ def _row(
     row: dict[str, Any] = {
         "metric": metric,
         "seeds": len(final),
-        "final": final.mean(),
+        # Not the mean over those that happened to survive.
+        "final": final.mean(skipna=False),
+        "diverged": int(final.isna().sum()),
+        "diverged_at": summaries.diverged_at(frame) or np.nan,
         "final_spread": spread(final, asked.spread),
         "rounds": int(frame["round"].max()),
     }
@@ -127,7 +130,7 @@ def printed(table: "pd.DataFrame", asked: Asked) -> Printed:
         mark = " *" if name in asked.untuned else ""
         line = {"method": f"{name}{mark}"}
         title = f"final {_words(row['metric'])}" if same else "final"
-        line[title] = pair(row["metric"], row["final"], row["final_spread"])
+        line[title] = _final(row)
         if not same:
             line[title] += f" ({row['metric']})"
         for at in asked.at:
@@ -182,9 +185,21 @@ def _notes(table: "pd.DataFrame", asked: Asked) -> list[str]:
             f"difference and p: final value against {asked.baseline}, paired t-test "
             "over common seeds; speed-up: its rounds to the target over the method's."
         )
+    if (table["diverged"] > 0).any():
+        notes.append(
+            "diverged: a loss or a parameter was no finite number, first in that "
+            "round; often the step size is too large."
+        )
     if asked.untuned:
         notes.append("* numbers not tuned for this data set.")
     return notes
+
+
+def _final(row: Any) -> str:
+    if row["diverged"]:
+        which = f"{row['diverged']}/{row['seeds']} seeds, " if row["seeds"] > 1 else ""
+        return f"diverged ({which}round {row['diverged_at']:g})"
+    return pair(row["metric"], row["final"], row["final_spread"])
 
 
 def _rounds(row: Any, target: float) -> str:

@@ -68,7 +68,7 @@ def curves(
         axis.set(xlabel=X_AXES[x], ylabel=label(metric))
         if x == "round":
             whole_numbers(axis.xaxis)
-    if len(frames) > 1 or title == "":
+    if axes[0].get_legend_handles_labels()[0]:
         columns = 1 if len(frames) < 6 else 2
         axes[0].legend(fontsize=8, ncols=columns)
     if title:
@@ -78,6 +78,8 @@ def curves(
     )
     if smooth > 1:
         text += f" Moving average over {smooth} evaluations."
+    if any("diverged" in f and f["diverged"].any() for f in frames.values()):
+        text += " A cross ends a line where a seed diverged."
     caption(figure, text)
     return figure
 
@@ -94,7 +96,7 @@ def _curve(
     per_round: float,
 ) -> bool:
     """One member's line; whether it has a band."""
-    frame = frame.dropna(subset=[metric])
+    frame, lost = _until_divergence(frame.dropna(subset=[metric]))
     if frame.empty:
         return False
     if smooth > 1:
@@ -106,6 +108,8 @@ def _curve(
     at = _positions(groups, x, per_round)
     style = line(number)
     axis.plot(at, mean, label=name, markevery=every(len(mean)), ms=4, **style._asdict())
+    if lost:
+        axis.plot(at.iloc[-1], mean.iloc[-1], "x", color=style.color, ms=10, mew=2)
     away = groups[metric].agg(lambda values: spread(values, band))
     if away.isna().all():
         return False
@@ -114,6 +118,14 @@ def _curve(
         low = low.clip(lower=mean.min() / 10)  # a logarithm has no zero
     axis.fill_between(at, low, high, color=style.color, alpha=0.18, linewidth=0)
     return True
+
+
+def _until_divergence(frame: "pd.DataFrame") -> "tuple[pd.DataFrame, bool]":
+    """The rows before any seed diverged, and whether one did."""
+    if "diverged" not in frame or not frame["diverged"].any():
+        return frame, False
+    first = frame["round"][frame["diverged"]].min()
+    return frame[frame["round"] < first], True
 
 
 def _positions(groups: Any, x: str, per_round: float) -> "pd.Series":

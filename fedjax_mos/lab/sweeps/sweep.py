@@ -104,21 +104,13 @@ def _history(
     state, key = made.begin(seeds, hp)
     one = members[0]
     _, history = made.run(state, key, one.rounds, every=one.eval_every, progress=False)
-    if history["round"].max() < one.rounds:
+    lost = history["diverged"].groupby(history["lane"]).transform("any")
+    if history["round"].max() < one.rounds and not lost.all():
         return None
+    history["diverged"] = lost  # every row of a run
     history = history[history["lane"] < len(inside)].reset_index(drop=True)
-    history["diverged"] = _diverged(history, one)
     history["lane"] = np.array(piece.lanes)[history["lane"]]
     return history
-
-
-def _diverged(history: "pd.DataFrame", experiment: Experiment) -> "pd.Series":
-    """For every row, whether some loss of its lane was not finite when evaluated."""
-    last = history["round"] == experiment.rounds
-    evaluated = last | (history["round"] % experiment.eval_every == 0)
-    losses = [name for name in history if str(name).endswith("loss")]
-    wrong = evaluated & ~np.isfinite(history[losses].to_numpy()).all(axis=1)
-    return wrong.groupby(history["lane"]).transform("any")
 
 
 def _axes(lanes: Sequence[Lane]) -> tuple[str, ...]:

@@ -1,0 +1,45 @@
+"""Going on with what a folder tells of."""
+
+import dataclasses
+from pathlib import Path
+
+from fedjax_mos.lab import folders
+from fedjax_mos.lab.compare import Comparison, compare
+from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.run_folder import resumed
+
+
+def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison:
+    """Go on with a run or a comparison from its last checkpoint, to `rounds` rounds.
+
+    A finished one is read.
+    """
+    folder = Path(folder)
+    try:
+        stored = folders.read_json(folder / folders.CONFIG)
+        kind = stored["kind"]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{folder} holds no run to resume: {error}") from error
+    if kind == "run":
+        experiment, seeds = resumed(folder / folders.CONFIG)
+        return _with_rounds(experiment, rounds).run(seeds, out=folder)
+    if kind != "comparison" or "experiments" not in stored:
+        raise ValueError(
+            f"{folder} holds a {kind}: give the same command again to resume it"
+        )
+    members = {}
+    for name, fields in stored["experiments"].items():
+        made = folders.experiment_of(fields)
+        if made is None:
+            raise ValueError(
+                f"the member {name} has objects given in Python: resume it there"
+            )
+        members[name] = _with_rounds(made, rounds)
+    return compare(members, stored["seeds"], out=folder, target=stored["target"])
+
+
+def _with_rounds(experiment: Experiment, rounds: int | None) -> Experiment:
+    if rounds is None:
+        return experiment
+    return dataclasses.replace(experiment, rounds=rounds)
