@@ -1,0 +1,276 @@
+"""A run that is ended anywhere goes on as if nothing had happened, bit for bit."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+from functools import cache, partial
+from pathlib import Path
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos.engine import checkpoints as module
+from fedjax_mos.engine import run as loop
+from fedjax_mos.engine.checkpoints import Checkpoints
+from fedjax_mos.engine.history import History
+from tests import problem
+
+KEY = jax.random.key(4)
+ROUNDS = 23  # three blocks
+WORK = fm.local_work(
+    fm.losses.mean_loss(problem.softmax_net), fm.plans.with_replacement(2, 3)
+)
+EVALUATE = fm.evaluator(fm.losses.measures(problem.softmax_net), 20)
+ABOUT = {"what": {"lr": 0.3}, "data": "abc"}
+
+
+class Death(BaseException):
+    """The process ends here."""
+
+
+@cache
+def simulate(name):
+    samplers = {"clustered": fm.spec(fm.samplers.clustered, every=4)}
+    sampler = samplers.get(name, fm.spec(fm.samplers.adaptive))
+    few = fm.channels.plain(fm.channels.top_k(0.3))
+    up = {"compressed": fm.channels.error_feedback(few)}
+    algorithm = fm.algorithms.scaffold if name == "rows" else fm.algorithms.fedmos
+    return fm.simulation(
+        fm.spec(algorithm, lr=0.1), WORK, sampler, cohort=3, uplink=up.get(name)
+    )
+
+
+def train(name="plain", folder=None, rounds=ROUNDS, every=4, lanes=False, about=ABOUT):
+    """A run with a checkpoint after every block."""
+    sim, data = simulate(name), problem.data()
+    start = partial(sim.init, problem.softmax_params(), data)
+    key = jax.random.split(KEY, 2) if lanes else KEY
+    return fm.run(
+        sim,
+        data,
+        jax.vmap(start)(key) if lanes else start(key),
+        key,
+        rounds,
+        evaluate=EVALUATE,
+        stores={"train": data},
+        every=every,
+        report=fm.report_cohort,
+        progress=False,
+        checkpoints=folder and Checkpoints(folder, about, every=0),
+    )
+
+
+@cache
+def whole(name="plain", **options):
+    """The same without an end."""
+    return train(name, **options)
+
+
+def same(got, expected):
+    """States and histories, but for seconds, equal to the bit."""
+    chex.assert_trees_all_equal(got[0], expected[0])
+    ours, theirs = (f.drop(columns="seconds") for f in (got[1], expected[1]))
+    assert list(ours) == list(theirs) and len(ours) == len(theirs)
+    for column in ours:
+        for a, b in zip(ours[column], theirs[column], strict=True):
+            np.testing.assert_array_equal(a, b)
+    seconds = got[1]["seconds"].to_numpy()
+    assert (np.diff(seconds[: len(seconds) // 2]) >= 0).all()
+
+
+def dies(monkeypatch, block):
+    """The process ends in the block with this number."""
+    advance, count = loop.advance, iter(range(100))
+
+    def until(*args):
+        if next(count) == block:
+            raise Death
+        return advance(*args)
+
+    monkeypatch.setattr(loop, "advance", until)
+
+
+def killed(monkeypatch, block, *args, **options):
+    """A run that ends there; what comes after it has no trap."""
+    with monkeypatch.context() as trap, contextlib.suppress(Death):
+        dies(trap, block)
+        train(*args, **options)
+
+
+@pytest.mark.parametrize("lanes", [False, True], ids=["one", "lanes"])
+@pytest.mark.parametrize("name", ["plain", "rows", "compressed", "clustered"])
+def test_resumed_runs_are_equal_to_the_bit(name, lanes, tmp_path, monkeypatch):
+    """Server, rows, channels, samplers, host work and cohorts go on."""
+    for block in (1, 1):  # killed twice, each time one block further
+        killed(monkeypatch, block, name, tmp_path, lanes=lanes)
+    same(train(name, tmp_path, lanes=lanes), whole(name, lanes=lanes))
+
+
+def test_a_run_that_dies_before_the_first_checkpoint_begins_anew(tmp_path, monkeypatch):
+    """Nothing is lost but what was never promised."""
+    killed(monkeypatch, 0, folder=tmp_path)
+    assert Checkpoints(tmp_path).latest(None) is None
+    same(train(folder=tmp_path), whole())
+
+
+def test_an_interrupt_saves_and_its_evaluation_does_not_enter(tmp_path, monkeypatch):
+    """Ctrl-C evaluates for the reader; the run that goes on does not know of it."""
+    add = History.add
+
+    def interrupted(self, *args):
+        add(self, *args)
+        if self.rounds == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as trap:
+        trap.setattr(History, "add", interrupted)
+        _, frame = train(folder=tmp_path)
+    assert len(frame) == 10 and np.isfinite(frame["train_loss"].iloc[-1])
+    assert 10 % 4 != 0  # round 10 is none that a run evaluates
+    same(train(folder=tmp_path), whole())
+
+
+def test_more_rounds_go_on_from_the_end(tmp_path):
+    """What was evaluated because it was the last round is not, when it no longer is."""
+    _, short = train(folder=tmp_path, rounds=13)
+    assert np.isfinite(short["train_loss"].iloc[-1])
+    same(train(folder=tmp_path), whole())
+    with pytest.raises(ValueError, match="rounds must be at least 23.*got 13"):
+        train(folder=tmp_path, rounds=13)
+
+
+def test_a_finished_run_computes_nothing(tmp_path, monkeypatch):
+    """The same call again returns what is there."""
+    first = train(folder=tmp_path)
+    monkeypatch.setattr(loop, "advance", None)
+    same(train(folder=tmp_path), first)
+
+
+def steps(monkeypatch, tmp_path):
+    """How often a checkpoint calls what may fail."""
+    calls = []
+    for owner, name in FAULTY:
+        real = getattr(owner, name)
+
+        def counted(*args, real=real, name=name, **options):
+            calls.append(name)
+            return real(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+    saved(tmp_path)
+    return calls
+
+
+def saved(folder, round=10):
+    state = {"a": jnp.arange(3.0), "key": jax.random.key(1)}
+    history = {"bits_up": np.ones((1, round), int)}
+    Checkpoints(folder, ABOUT).save(round, state, history, ["train_loss"])
+    return state
+
+
+FAULTY = [
+    (module, "_save_state"),
+    (module, "_hashes"),
+    (np, "savez"),
+    (os, "replace"),
+    (shutil, "rmtree"),
+    (Path, "write_text"),
+    (Path, "mkdir"),
+]
+
+
+def failing_at(fault, count, real, error):
+    """`real`, which fails when all such calls together number `fault`."""
+
+    def failing(*args, **options):
+        if next(count) == fault:
+            raise error
+        return real(*args, **options)
+
+    return failing
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), Death()])
+def test_a_fault_at_any_step_of_a_checkpoint(error, tmp_path, monkeypatch, capsys):
+    """Whichever step fails, or is the last of all, the checkpoint before is whole."""
+    with monkeypatch.context() as counting:
+        total = len(steps(counting, tmp_path / "count"))
+    assert total >= 7
+    for fault in range(total):
+        folder, count = tmp_path / str(fault), iter(range(1000))
+        before = saved(folder, 10)
+        with monkeypatch.context() as trap, contextlib.suppress(Death):
+            for owner, name in FAULTY:
+                failing = failing_at(fault, count, getattr(owner, name), error)
+                trap.setattr(owner, name, failing)
+            saved(folder, 20)
+        found, history, metrics = Checkpoints(folder, ABOUT).latest(before)
+        assert history["bits_up"].shape[1] in (10, 20) and metrics == ["train_loss"]
+        chex.assert_trees_all_equal(found, before)
+        saved(folder, 30)  # leftovers are in nobody's way
+        assert Checkpoints(folder, ABOUT).latest(before)[1]["bits_up"].shape[1] == 30
+
+
+def test_every_damaged_file_is_noticed(tmp_path, capsys):
+    """A flipped bit or a missing file sends the reader to the checkpoint before."""
+    state = saved(tmp_path, 10)
+    saved(tmp_path, 20)
+    latest = tmp_path / "00000020"
+    files = [path for path in latest.rglob("*") if path.is_file()]
+    assert len(files) >= 4
+    for path in files:
+        content = path.read_bytes()
+        for damaged in (content[:-1] + bytes([content[-1] ^ 1]), None):
+            path.unlink() if damaged is None else path.write_bytes(damaged)
+            found = Checkpoints(tmp_path, ABOUT).latest(state)
+            assert found[1]["bits_up"].shape[1] == 10
+            assert "damaged" in capsys.readouterr().err
+            path.write_bytes(content)
+    assert Checkpoints(tmp_path, ABOUT).latest(state)[1]["bits_up"].shape[1] == 20
+
+
+def test_two_are_kept(tmp_path):
+    """One more than is read, and no more."""
+    for round in (10, 20, 30, 40):
+        saved(tmp_path, round)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000030", "00000040"]
+
+
+def test_another_run_is_refused_with_the_difference(tmp_path):
+    """A folder holds one run."""
+    state = saved(tmp_path)
+    other = {"what": {"lr": 0.4}, "data": "abc"}
+    with pytest.raises(ValueError, match=r"another run: what.lr was 0.3 and is 0.4"):
+        Checkpoints(tmp_path, other).latest(state)
+
+
+@pytest.mark.parametrize("name", ["version", "jax", "format"])
+def test_another_version(name, tmp_path, capsys):
+    """Another package is said, another format is refused."""
+    state = saved(tmp_path)
+    (path,) = tmp_path.iterdir()
+    about = json.loads((path / "about.json").read_text())
+    value = 99 if name == "format" else "0.0.1"
+    (path / "about.json").write_text(json.dumps(about | {name: value}))
+    (path / "hashes.json").write_text(json.dumps(module._hashes(path)))
+    if name == "format":
+        with pytest.raises(ValueError, match="format 99"):
+            Checkpoints(tmp_path, ABOUT).latest(state)
+        return
+    assert Checkpoints(tmp_path, ABOUT).latest(state)
+    assert f"another {name}, 0.0.1" in capsys.readouterr().err
+
+
+def test_short_runs_write_none(tmp_path):
+    """A run that is over before the first checkpoint can be repeated in that time."""
+    kept = Checkpoints(tmp_path / "none", every=60)
+    assert not kept.wanted(ends=True, done=True)
+    assert kept.wanted(ends=True, done=False)  # an interrupt
+    assert not kept.wanted(ends=False, done=False)
+    assert Checkpoints(tmp_path, every=0).wanted(ends=False, done=False)

@@ -1,0 +1,192 @@
+"""Folders of runs: claimed at the start, resumed, repeated, never mixed up."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedjax_mos as fm
+from fedjax_mos.engine import run as loop
+from fedjax_mos.engine.history import History
+from fedjax_mos.lab import population
+from fedjax_mos.lab.run_folder import alone, resumed
+from tests.lab.tiny import TINY
+
+LONG = dataclasses.replace(TINY, rounds=23, eval_every=4)
+OTHER = dataclasses.replace(LONG, algorithm="scaffold")
+
+
+class Death(BaseException):
+    """The process ends here."""
+
+
+def ended(monkeypatch, after, call):
+    """`call` in a process that ends after so many blocks of rounds."""
+    add, count = History.add, iter(range(1, 1000))
+
+    def last(self, *args):
+        add(self, *args)
+        if next(count) > after:
+            raise Death
+
+    with monkeypatch.context() as trap:
+        trap.setattr(History, "add", last)
+        with pytest.raises(Death):
+            call()
+
+
+def same(got, expected):
+    """Histories are equal to the bit, also where one was read from a file."""
+    ours, theirs = (one.frame.drop(columns="seconds") for one in (got, expected))
+    ours = ours[list(theirs)].astype(theirs.dtypes)
+    pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
+
+
+def start(folder, experiment=LONG, seeds=2):
+    return experiment.run(seeds, out=folder, checkpoint_every=0, progress=False)
+
+
+def test_the_same_call_resumes(tmp_path, monkeypatch):
+    """A run that ended goes on in its folder, and a finished one is read."""
+    ended(monkeypatch, 1, lambda: start(tmp_path))
+    assert not json.loads((tmp_path / "config.json").read_text())["complete"]
+    blocks = []
+    advance = loop.advance
+    monkeypatch.setattr(loop, "advance", lambda *a: blocks.append(1) or advance(*a))
+    found = start(tmp_path)
+    assert len(blocks) == 2  # of three
+    same(found, LONG.run(2, progress=False))
+    again = start(tmp_path)
+    assert len(blocks) == 2 + 3  # the run above, which has no folder
+    same(again, found)
+    assert again.complete
+
+
+def test_resume_reads_what_to_do_from_the_folder(tmp_path, monkeypatch):
+    """`fm.resume` needs nothing else; more rounds may be asked for."""
+    ended(monkeypatch, 2, lambda: start(tmp_path))
+    same(fm.resume(tmp_path), LONG.run(2, progress=False))
+    longer = fm.resume(tmp_path, rounds=31)
+    expected = dataclasses.replace(LONG, rounds=31).run(2, progress=False)
+    same(longer, expected)
+
+
+def test_comparisons_resume_member_by_member(tmp_path, monkeypatch):
+    """Finished members are read, the one under way goes on, the others follow."""
+    members = {"a": LONG, "b": OTHER, "c": dataclasses.replace(LONG, cohort=3)}
+
+    def compared():
+        return fm.compare(members, 2, out=tmp_path, checkpoint_every=0, progress=False)
+
+    ended(monkeypatch, 4, compared)  # in the second member
+    assert not (tmp_path / "c").exists()
+    assert list(fm.read(tmp_path).members) == ["a"]
+    found = fm.resume(tmp_path)
+    alone_ = fm.compare(members, 2, progress=False)
+    assert list(found.members) == ["a", "b", "c"] and found.complete
+    for name, result in alone_.members.items():
+        same(found.members[name], result)
+    with pytest.raises(ValueError, match="the same comparison.*a, b, c"):
+        fm.compare({"a": LONG}, 2, out=tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cohort": 3}, "cohort was 2 and is 3"),
+        ({"options": {"lr": 0.7}}, "options.*lr was .* and is 0.7"),
+        ({"data_seed": 1}, "data_seed was 0 and is 1"),
+        ({"seed": 5}, "seed was 0 and is 5"),
+    ],
+    ids=str,
+)
+def test_another_run_is_refused_with_the_difference(changes, message, tmp_path):
+    """Nothing is overwritten by what it is not."""
+    start(tmp_path, TINY)
+    before = (tmp_path / "history.csv").read_bytes()
+    with pytest.raises(ValueError, match=message):
+        start(tmp_path, dataclasses.replace(TINY, **changes))
+    with pytest.raises(ValueError, match="seeds was 2 and is 3"):
+        start(tmp_path, TINY, seeds=3)
+    assert (tmp_path / "history.csv").read_bytes() == before
+
+
+def test_other_data_are_refused(tmp_path):
+    """The file has the same name, its content changed."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3)).astype(np.float32)
+    parts = {"x_train": x[:40], "x_test": x[40:], "y_test": np.arange(20) % 2}
+    y = np.arange(40) % 2
+    path = tmp_path / "data.npz"
+    np.savez(path, **parts, y_train=y)
+    own = dataclasses.replace(TINY, dataset=f"npz:{path}")
+    start(tmp_path / "out", own)
+    np.savez(path, **parts, y_train=1 - y)
+    population._named.cache_clear()
+    with pytest.raises(ValueError, match="data was .* and is"):
+        start(tmp_path / "out", own)
+
+
+def test_folders_that_cannot_be_used(tmp_path):
+    """Before anything is run: in use, a file, or full of something else."""
+    with alone(tmp_path / "used"):
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "import sys\nfrom pathlib import Path\n"
+                "from fedjax_mos.lab.run_folder import alone\n"
+                "try:\n    alone(Path(sys.argv[1])).__enter__()\n"
+                "except ValueError as error:\n    print(error)",
+                str(tmp_path / "used"),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert "no other process writes to" in done.stdout
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ValueError, match="out must be a folder that can be written"):
+        start(tmp_path / "file", TINY)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("text")
+    with pytest.raises(FileExistsError, match="a new or empty folder"):
+        start(tmp_path / "other", TINY)
+    assert not (tmp_path / "used" / ".lock").exists()
+
+
+def test_a_configuration_is_repeated_to_the_bit(tmp_path):
+    """config.json of a folder tells everything; own objects are named."""
+    found = start(tmp_path / "a", OTHER)
+    experiment, seeds = resumed(tmp_path / "a" / "config.json")
+    assert seeds == 2
+    same(start(tmp_path / "b", experiment, seeds), found)
+    files = [tmp_path / name / "params.msgpack" for name in "ab"]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    own = dataclasses.replace(TINY, metrics={"one": lambda out, y: y == 1})
+    start(tmp_path / "own", own)
+    with pytest.raises(ValueError, match="objects given in Python.*metrics"):
+        fm.resume(tmp_path / "own")
+    with pytest.raises(ValueError, match="holds no run to resume"):
+        fm.resume(tmp_path / "nothing")
+
+
+def test_stop_at_a_target_or_by_a_function(tmp_path):
+    """A run ends after the block in which all seeds reached it, and is complete."""
+    far = dataclasses.replace(LONG, rounds=60, eval_every=1)
+    easy = dataclasses.replace(far, stop_at=0.01).run(2, progress=False)
+    assert easy.frame["round"].max() == 10 and easy.complete
+    never = dataclasses.replace(far, stop_at=1.0).run(progress=False)
+    assert never.frame["round"].max() == 60
+    asked = []
+
+    def stop(frame):
+        asked.append(len(frame))
+        return frame["round"].max() >= 20
+
+    ours = far.run(progress=False, stop=stop)
+    assert asked[:2] == [10, 20] and len(ours.frame) == 20 and ours.complete
