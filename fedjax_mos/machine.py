@@ -2,6 +2,8 @@
 
 import os
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -75,7 +77,16 @@ def keep_programs() -> None:
 def cache_folder() -> Path:
     """Where things that can be made again are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "fedjax_mos"
+    try:
+        return Path(base).expanduser() / "fedjax_mos"
+    except RuntimeError:  # a user without a home keeps nothing for the next process
+        return Path(_temporary())
+
+
+@cache
+def _temporary() -> str:
+    """A folder that only this process has: executables are read from nobody else's."""
+    return tempfile.mkdtemp(prefix="fedjax_mos-")
 
 
 def cores() -> int:

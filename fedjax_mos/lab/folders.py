@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from flax import serialization, traverse_util
 
 from fedjax_mos.schedule import Schedule
 
@@ -135,6 +136,27 @@ def _finite(value: Any) -> Any:
         return [_finite(v) for v in value]
     number = isinstance(value, float | np.floating)
     return None if number and not math.isfinite(value) else value
+
+
+def write_arrays(path: Path, tree: Any) -> None:
+    """A tree of arrays as .npz, names joined by "/".
+
+    Types that NumPy does not have (bfloat16) are written as float32: the same numbers.
+    """
+    state = serialization.to_state_dict(jax.device_get(tree))
+    flat = traverse_util.flatten_dict({"params": state}, sep="/")
+    plain = {
+        name: value.astype(np.float32) if value.dtype.kind == "V" else value
+        for name, value in ((n, np.asarray(v)) for n, v in flat.items())
+    }
+    np.savez(path, allow_pickle=False, **plain)
+
+
+def read_arrays(path: Path) -> Any:
+    """What `write_arrays` wrote, as nested dictionaries."""
+    with np.load(path, allow_pickle=False) as file:
+        flat = {name: file[name] for name in file.files}
+    return traverse_util.unflatten_dict(flat, sep="/")["params"]
 
 
 def read_json(path: Path) -> Any:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-from flax import serialization
 
 from fedjax_mos.lab import catalog, folders, summaries
 from fedjax_mos.lab.showing import Shown
-from fedjax_mos.types import Params, RoundState
+from fedjax_mos.types import Params, PyTree, RoundState
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _FIRST = ("seed", "round", "train_loss", "test_loss", "test_accuracy")
 _CLIENTS, _COHORTS = "clients.csv", "cohorts.parquet"
 HISTORY = "history.csv"
-_PARAMS = "params.msgpack"
+_PARAMS = "params.npz"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +49,15 @@ class Result(Shown):
     def members(self) -> "dict[str, Result]":
         """This result by its name, as a comparison has several."""
         return {self.name: self}
+
+    def apply(self, x: PyTree) -> jax.Array:
+        """The trained model's outputs for raw examples; of several seeds, of each."""
+        if self.experiment is None:
+            raise ValueError("apply needs the experiment, which had held objects")
+        apply = self.experiment.build().apply
+        if "seed" not in self.frame:
+            return apply(self.params, x, None)
+        return jax.vmap(lambda params: apply(params, x, None))(self.params)
 
     def summary(self, target: float | None = None) -> list[dict[str, Any]]:
         """One run in a few numbers, seed by seed."""
@@ -94,8 +102,7 @@ class Result(Shown):
             data=folders.data_hash(self.experiment),
         )
         folders.write_json(folder / "summary.json", self.summary(target))
-        params = serialization.to_state_dict(jax.device_get(self.params))
-        (folder / _PARAMS).write_bytes(serialization.msgpack_serialize(params))
+        folders.write_arrays(folder / _PARAMS, self.params)
         if self.clients is not None:
             self.clients.to_csv(folder / _CLIENTS, index=False)
         if self.cohorts is not None:
@@ -111,7 +118,7 @@ class Result(Shown):
 
         folder = Path(folder)
         stored = folders.read_json(folder / folders.CONFIG)
-        params = serialization.msgpack_restore((folder / _PARAMS).read_bytes())
+        params = folders.read_arrays(folder / _PARAMS)
         frame = pd.read_csv(folder / HISTORY)
         clients, cohorts = folder / _CLIENTS, folder / _COHORTS
         return cls(

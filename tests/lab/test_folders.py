@@ -5,11 +5,13 @@ import json
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.lab import folders
 from tests.lab import tiny
 
 TINY = dataclasses.replace(tiny.TINY, options={"lr": fm.Schedule([0.3, 0.2])})
@@ -86,7 +88,7 @@ def test_a_comparison_comes_back(result, tmp_path):
     assert again.frame["method"].unique().tolist() == ["z/a", "b"]
     assert again.text(0.2) == found.text(0.2)
     same_trees(again.members["b"].params, result.params)
-    assert again.members["b"].name == "b/c" and again.complete
+    assert again.members["b"].name == "b" and again.complete
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +177,28 @@ def test_other_folders_are_refused(tmp_path):
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(ValueError, match="holds no results of fedjax_mos"):
             fm.read(tmp_path)
+
+
+@pytest.mark.parametrize("seeds", [None, 2])
+def test_a_model_can_be_used_after_it_was_read(seeds, tmp_path):
+    """Parameters are in a form that NumPy reads alone, and `apply` uses them."""
+    result = TINY.run(seeds, progress=False)
+    result.write(tmp_path)
+    again = fm.read(tmp_path)
+    x = np.asarray(TINY.build().stores["test"].x)[:5]
+    outputs = np.asarray(again.apply(x))
+    np.testing.assert_allclose(outputs, result.apply(x), rtol=1e-4, atol=1e-5)
+    assert outputs.shape == ((2,) if seeds else ()) + (5, 10)
+    with np.load(tmp_path / "params.npz") as file:
+        assert all(name.startswith("params/") for name in file.files)
+        total = sum(file[name].size for name in file.files)
+    assert total == sum(leaf.size for leaf in jax.tree.leaves(result.params))
+
+
+def test_types_that_numpy_lacks_are_written_as_the_same_numbers(tmp_path):
+    """bfloat16 becomes float32."""
+    tree = {"a": {"w": jnp.array([1.5, 2.0**-20], jnp.bfloat16)}, "b": jnp.ones(2)}
+    folders.write_arrays(tmp_path / "some.npz", tree)
+    again = folders.read_arrays(tmp_path / "some.npz")
+    np.testing.assert_array_equal(again["a"]["w"], [1.5, 2.0**-20])
+    assert again["a"]["w"].dtype == again["b"].dtype == np.float32

@@ -165,7 +165,7 @@ def test_a_configuration_is_repeated_to_the_bit(tmp_path):
     experiment, seeds = resumed(tmp_path / "a" / "config.json")
     assert seeds == 2
     same(start(tmp_path / "b", experiment, seeds), found)
-    files = [tmp_path / name / "params.msgpack" for name in "ab"]
+    files = [tmp_path / name / "params.npz" for name in "ab"]
     assert files[0].read_bytes() == files[1].read_bytes()
     own = dataclasses.replace(TINY, metrics={"one": lambda out, y: y == 1})
     start(tmp_path / "own", own)

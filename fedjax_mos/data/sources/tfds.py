@@ -1,6 +1,8 @@
 """Data sets that TensorFlow Datasets has prepared, read without TensorFlow."""
 
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ def load_tfds(name: str, data_dir: str | Path | None = None) -> Dataset:
 
     folder = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     folder = Path(folder).expanduser()
+    _check_features(folder / name.partition(":")[0])
     try:
         builder = tfds.core.read_only_builder.builder_from_files(
             name, data_dir=str(folder)
@@ -51,6 +54,33 @@ def load_tfds(name: str, data_dir: str | Path | None = None) -> Dataset:
             found |= {f"x_{part}": x, f"y_{part}": y}
     classes = getattr(builder.info.features[label], "num_classes", None)
     return arrays(**found, classes=classes)
+
+
+def _check_features(folder: Path) -> None:
+    """Refuse a prepared folder whose features are not TFDS's own.
+
+    TFDS imports the module of every class that features.json names, so that a folder
+    from a stranger could run any code.
+    """
+    for path in folder.rglob("features.json"):
+        for word in _classes(json.loads(path.read_text(encoding="utf-8"))):
+            if not word.startswith("tensorflow_datasets."):
+                raise ValueError(
+                    f"{path} must name classes of tensorflow_datasets only, because "
+                    f"reading it imports them: got {word!r}"
+                )
+
+
+def _classes(features: Any) -> Iterator[str]:
+    """Every class that is named anywhere inside."""
+    if isinstance(features, dict):
+        for name, value in features.items():
+            if name in ("pythonClassName", "type") and isinstance(value, str):
+                yield value
+            yield from _classes(value)
+    elif isinstance(features, list):
+        for value in features:
+            yield from _classes(value)
 
 
 def _keys(name: str, info: Any) -> tuple[str, str]:

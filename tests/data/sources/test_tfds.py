@@ -1,6 +1,7 @@
 """TensorFlow Datasets: prepared data is read without TensorFlow, missing data named."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -140,4 +141,16 @@ def test_other_format_is_refused(prepared, tmp_path):
     with pytest.raises(
         ValueError, match="must be in the array_record format.*tfrecord"
     ):
+        load("tfds:tiny_pictures", data_dir=tmp_path)
+
+
+def test_a_prepared_folder_runs_no_code(prepared, tmp_path):
+    """TFDS imports the classes that features.json names: only its own may be there."""
+    shutil.copytree(prepared / "tiny_pictures", tmp_path / "tiny_pictures")
+    path = tmp_path / "tiny_pictures" / "1.0.0" / "features.json"
+    (tmp_path / "evil.py").write_text("raise SystemExit('code was run')")
+    text = path.read_text().replace("tensorflow_datasets.core.features", "evil", 1)
+    assert "evil" in text
+    path.write_text(text)
+    with pytest.raises(ValueError, match="classes of tensorflow_datasets only.*evil"):
         load("tfds:tiny_pictures", data_dir=tmp_path)
