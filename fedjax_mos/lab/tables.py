@@ -100,6 +100,9 @@ def _against(
     targets: Sequence[float],
 ) -> dict[str, Any]:
     """Difference to the baseline over common seeds, and how many times faster."""
+    if metric not in baseline:  # it is measured otherwise
+        names = ["difference", "p_value", *(f"speedup_{t:g}" for t in targets)]
+        return dict.fromkeys(names, np.nan)
     ours, theirs = (summaries.final(f, metric) for f in (frame, baseline))
     common = [seed for seed in ours.index if seed in theirs.index]
     row: dict[str, Any] = {"difference": np.nan, "p_value": np.nan}
