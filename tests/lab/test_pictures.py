@@ -170,6 +170,22 @@ def test_what_curves_refuse(both):
         both.curves(["accuracy"])
 
 
+def test_members_with_other_metrics():
+    """Every panel names the members that it shows, where they are not all."""
+    frames = {"a": made([[0.1, 0.2]]), "b": made([[3.0, 2.0]], "test_loss")}
+    both, first, second = drawn(pictures.curves(frames)).axes
+    assert [legend(axis) for axis in (both, first, second)] == [
+        ["a", "b"],
+        ["a"],
+        ["b"],
+    ]
+    assert [len(axis.lines) for axis in (both, first, second)] == [2, 1, 1]
+    alone = drawn(pictures.curves(frames, metrics=["test_loss"])).axes[0]
+    assert legend(alone) == ["b"]
+    alike = pictures.curves({"a": frames["a"], "c": frames["a"]}).axes
+    assert alike[1].get_legend() is None  # one is enough
+
+
 def test_members_differ_without_colour():
     """In dashes and marks too, and up to 40 of them."""
     styles = [line(number) for number in range(40)]
