@@ -387,10 +387,8 @@ HALF = {
     "random_k": (fm.channels.random_k(0.25), 6 * 16 + 32),
     "scaled_sign": (fm.channels.scaled_sign(), 24 + 16),
     "quantise": (fm.channels.quantise(4), 4 * 24 + 16),
-    # Tensors of 5, 18 and 1: one, four and one entry, and a price for each tensor.
-    "top_k per tensor": (fm.channels.top_k(0.25, per_tensor=True), 6 * (16 + 32)),
+    # Of three tensors, each with a price of its own.
     "scaled_sign per tensor": (fm.channels.scaled_sign(per_tensor=True), 24 + 3 * 16),
-    "quantise per tensor": (fm.channels.quantise(4, per_tensor=True), 4 * 24 + 3 * 16),
 }
 
 
@@ -406,7 +404,7 @@ def test_half_numbers_cost_half(name):
     }
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 def test_random_entries_are_as_random_in_half_precision(dtype):
     """Few digits would make ties of draws, which go to the first entries."""
     size, times = 2000, 300
@@ -418,16 +416,15 @@ def test_random_entries_are_as_random_in_half_precision(dtype):
     assert abs(away) < 4.5 * size / (12 * 4 * times) ** 0.5
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
 @pytest.mark.parametrize("bits", [4, 12])
-def test_quantisation_is_unbiased_in_half_precision(bits, dtype):
+def test_quantisation_is_unbiased_in_half_precision(bits):
     """Rounding up and down balance, whatever digits the message has."""
-    v = jnp.linspace(-1, 1, 15).astype(dtype)
+    v = jnp.linspace(-1, 1, 15).astype(jnp.bfloat16)
     codec = fm.channels.quantise(bits)
     many = jax.vmap(lambda key: codec(v, key).value)(jax.random.split(KEY, 2000))
     exact, got = np.asarray(v, float), np.asarray(many, float)
     noise = got.std(0) / 2000**0.5
-    digits = float(jnp.finfo(dtype).eps) * np.abs(exact)
+    digits = float(jnp.finfo(v.dtype).eps) * np.abs(exact)
     assert (np.abs(got.mean(0) - exact) <= 5 * noise + digits + 1e-6).all()
 
 

@@ -123,17 +123,3 @@ def test_wrong_options_of_a_member_are_refused(name, message):
     """The message names the member or its option."""
     with pytest.raises(ValueError, match=message):
         members_of(Setting(), ["fedavg:lr=0.1", name], {})
-
-
-def test_members_with_options_have_folders(tmp_path):
-    """Members that differ in an option are written and read side by side."""
-    setting = Setting(clients=6, cohort=2, rounds=1, steps=1, model="logistic")
-    members = members_of(setting, ["fedavg:lr=0.1", "fedavg:lr=0.2"], {})
-    found = fm.compare(members, 1, out=tmp_path, progress=False)
-    again = fm.read(tmp_path)
-    assert list(again.members) == list(members)
-    for name, result in again.members.items():
-        assert result.experiment.options == members[name].options
-        np.testing.assert_allclose(
-            result.frame["test_loss"], found.members[name].frame["test_loss"]
-        )
