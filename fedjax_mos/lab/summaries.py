@@ -93,9 +93,9 @@ def seconds_per_round(frame: "pd.DataFrame") -> float:
 def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
     """One run in a few numbers; bits and seconds are totals."""
     metric = main_metric(frame)
-    last = frame.dropna(subset=[metric]).iloc[-1]
+    last = frame.iloc[-1]  # always evaluated: a NaN there is no missing value
     losses = [n for n in ("test_loss", "train_loss") if n in frame]
-    finite = all(np.isfinite(frame[n].dropna()).all() for n in losses)
+    finite = all(np.isfinite(last[n]) and not np.isinf(frame[n]).any() for n in losses)
     reached = rounds_to_target(frame, target, metric)
     at = frame[frame["round"] == reached]
     best = frame[metric].min() if falls(metric) else frame[metric].max()
@@ -127,11 +127,13 @@ def by_seed(frame: "pd.DataFrame") -> "dict[int, pd.DataFrame]":
 
 
 def final(frame: "pd.DataFrame", metric: str) -> "pd.Series":
-    """The last evaluated value of every seed."""
+    """Every seed's value after its last round, which is always evaluated.
+
+    NaN if the run diverged.
+    """
     import pandas as pd
 
-    runs = by_seed(frame)
-    last = {seed: rows[metric].dropna().iloc[-1] for seed, rows in runs.items()}
+    last = {seed: rows[metric].iloc[-1] for seed, rows in by_seed(frame).items()}
     return pd.Series(last, name=metric)
 
 

@@ -57,7 +57,7 @@ def _row(
     row: dict[str, Any] = {
         "metric": metric,
         "seeds": len(final),
-        "final": final.mean(),
+        "final": final.to_numpy().mean(),  # no mean of those that did not diverge
         "final_spread": spread(final, asked.spread),
         "rounds": int(frame["round"].max()),
     }
@@ -169,6 +169,10 @@ def _notes(table: "pd.DataFrame", asked: Asked) -> list[str]:
         notes.append(f"± {SPREADS[asked.spread]} ({count} seeds).")
     else:
         notes.append("One seed: no spread is known.")
+    if table["final"].isna().any():
+        notes.append(
+            "-: with some seed not a number, such as the loss of what diverged."
+        )
     short = [
         name
         for name, row in table.iterrows()
@@ -222,11 +226,13 @@ def _words(metric: str) -> str:
 
 
 def pair(metric: str, mean: float, away: float) -> str:
-    """Mean and spread as people write them; no spread where none is known.
+    """Mean and spread as people write them, none where none is known.
 
     >>> pair("test_accuracy", 0.97, 0.005), pair("test_loss", 0.2, float("nan"))
     ('97.0 ± 0.5 %', '0.2000')
     """
+    if np.isnan(mean):
+        return "-"
     percent = in_percent(metric)
     scale, form, unit = (100, ".1f", " %") if percent else (1, ".4f", "")
     text = f"{scale * mean:{form}}"
