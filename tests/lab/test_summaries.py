@@ -106,12 +106,12 @@ def test_targets_by_seed(seeds):
     assert alone[["seed", "reached"]].to_numpy().tolist() == [[0, 2]]
 
 
-def test_final_values_are_the_last_evaluated(seeds):
-    """By seed; what was not evaluated in the last round comes from an earlier one."""
+def test_final_values_are_those_after_the_last_round(seeds):
+    """By seed; of a run that diverged none, rather than one from before."""
     found = summaries.final(seeds, "test_accuracy")
     assert found.to_dict() == {4: 0.7, 5: 0.2, 6: 0.3}
-    late = run([0.1, 0.2, NAN], [1.0, 1.0, NAN])
-    assert summaries.final(late, "test_accuracy").to_dict() == {0: 0.2}
+    lost = run([0.1, 0.2, 0.1], [1.0, 0.5, NAN])
+    assert np.isnan(summaries.final(lost, "train_loss")[0])
 
 
 def test_an_unknown_metric_is_refused(seeds):
@@ -161,3 +161,4 @@ def test_a_summary_is_of_one_run():
     never = summaries.summary(run(loss=[2.0, np.inf, 1, 1, 1, 1]), 0.9)
     assert never["rounds_to_target"] is None and never["bits_to_target"] is None
     assert never["diverged"]
+    assert summaries.summary(run(loss=[2.0, 1, 1, NAN, NAN, NAN]), 0.9)["diverged"]

@@ -203,6 +203,22 @@ def test_a_baseline_without_the_metric_is_no_baseline():
     assert (made["difference"], made["p"], made["speed-up 1"]) == ("-", "-", "-")
 
 
+def test_a_diverged_run_has_no_final_value():
+    """Not the mean of the survivors, nor a loss from before; never the best."""
+    fine, lost = RUNS["base"], [[0.3, 0.2, np.nan], *RUNS["base"][1:]]
+    gone = [[np.nan] * 3] * 3
+    seeds = {"fine": fine, "lost": lost, "gone": gone}
+    frames = {name: frame(runs, "test_loss") for name, runs in seeds.items()}
+    table = tables.comparison(frames, asked(frames, baseline="fine"))
+    assert table["final"].isna().tolist() == [False, True, True]
+    made = printed(frames, baseline="fine")
+    assert [row["final test_loss"][:6] for row in made.rows] == ["0.8500", "-", "-"]
+    assert [row["p"] for row in made.rows] == ["", "-", "-"]
+    assert made.bold == [(0, "final test_loss")]
+    assert any(note.startswith("-: with some seed") for note in made.notes)
+    assert not any(note.startswith("-:") for note in printed().notes)
+
+
 def test_bits_and_seconds():
     """Bits of one seed in both directions, seconds of all seeds together."""
     table = tables.comparison(FRAMES, asked())
