@@ -55,11 +55,11 @@ def random_k(
     """
 
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
-        k = _number(fraction, v.size)
-        keep = largest(jax.random.uniform(key, v.shape, v.dtype), k)
-        scale = v.size / jnp.asarray(k, v.dtype) if unbiased else 1
+        k, wide = _number(fraction, v.size), _at_least_32(v.dtype)
+        keep = largest(jax.random.uniform(key, v.shape, wide), k)
+        scale = v.size / jnp.asarray(k, wide) if unbiased else 1
         bits = bits_per_number(v.dtype) * jnp.asarray(k, jnp.uint32) + 32
-        return jnp.where(keep, scale * v, 0), bits
+        return jnp.where(keep, (scale * v).astype(v.dtype), 0), bits
 
     return _codec(compress, per_tensor)
 
@@ -86,6 +86,8 @@ def quantise(bits: int, *, per_tensor: bool = False, unbiased: bool = True) -> C
     levels = 2 ** (bits - 1) - 1
 
     def compress(v: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
+        sent = v.dtype
+        v = v.astype(_at_least_32(sent))
         top = jnp.maximum(jnp.abs(v).max(), _TINY)  # squares of v / top cannot overflow
         norm = jnp.sqrt(((v / top) ** 2).sum() + _TINY)
         level = jnp.abs(v / top) / norm * levels
@@ -93,7 +95,8 @@ def quantise(bits: int, *, per_tensor: bool = False, unbiased: bool = True) -> C
         out = jnp.sign(v) * (rounded / levels * norm) * top
         variance = min(v.size / levels**2, math.sqrt(v.size) / levels)
         scale = 1 if unbiased else 1 / (1 + variance)
-        return scale * out, jnp.uint32(bits * v.size + bits_per_number(v.dtype))
+        cost = jnp.uint32(bits * v.size + bits_per_number(sent))
+        return (scale * out).astype(sent), cost
 
     return _codec(compress, per_tensor)
 
@@ -157,6 +160,11 @@ def _number(fraction: Scalar, size: int) -> jax.Array | int:
     near = jnp.abs(product - whole) <= jnp.maximum(1e-4, 2**-23 * product)
     k = jnp.where(near, whole, jnp.floor(product)).astype(jnp.uint32)
     return jnp.clip(k, 1, size)
+
+
+def _at_least_32(dtype: jnp.dtype) -> jnp.dtype:
+    """What is drawn and counted in: half a type's digits make ties of draws."""
+    return jnp.promote_types(dtype, jnp.float32)
 
 
 def _codec(

@@ -115,7 +115,10 @@ def _read(folders: tuple[Path, ...]) -> list[Any]:
 
     if not folders:
         raise ValueError("folders must name at least one folder of results: got none")
-    return [read(folder) for folder in folders]
+    results = [read(folder) for folder in folders]
+    if len(results) > 1:
+        _together(results)  # raises: sweeps and tunings are shown one by one
+    return results
 
 
 def _together(results: list[Any]) -> "Shown":

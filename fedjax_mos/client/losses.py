@@ -51,8 +51,8 @@ def top(k: int) -> PerExample:
 
     def within(outputs: jax.Array, y: jax.Array) -> jax.Array:
         own = jnp.take_along_axis(outputs, y[:, None], axis=-1)
-        # Its own logit is one of those that are at least as large.
-        return (outputs >= own).sum(-1) <= k
+        # Its own logit is one of those that are not less; what is no number is not.
+        return (~(outputs < own)).sum(-1) <= k
 
     return within
 

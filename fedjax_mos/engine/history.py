@@ -39,7 +39,7 @@ class History:
         """Put `values` into the last round."""
         part = self.parts[-1]
         for name, value in jax.device_get(values).items():
-            part[name] = np.full(part["bits_up"].shape, np.nan)
+            part.setdefault(name, np.full(part["bits_up"].shape, np.nan))
             part[name][:, -1] = value
 
     def add(self, out: Block, length: int, evaluated: np.ndarray) -> None:

@@ -80,7 +80,7 @@ def falls(metric: str) -> bool:
     name, _, statistic = metric.partition("_client_")
     if statistic in ("std", "jain"):
         return statistic == "std"
-    return name.endswith(("loss", "error"))
+    return name.rstrip("_0123456789").endswith(("loss", "error"))
 
 
 def in_percent(metric: str) -> bool:

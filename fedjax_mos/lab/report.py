@@ -90,9 +90,10 @@ def _figures(result: Any) -> Iterator[tuple[str, str]]:
         return
     yield "Results", result.printed().html()
     yield "By round", _image(result.curves(), "loss and accuracy by round")
-    first = next(iter(result.members.values()))
-    metric = [main_metric(first.frame)]
-    yield "By bits", _image(result.curves(metric, x="bits"), "accuracy against bits")
+    frames = [one.frame for one in result.members.values()]
+    metrics = list(dict.fromkeys(map(main_metric, frames)))
+    about = f"{', '.join(metrics)} against bits"
+    yield "By bits", _image(result.curves(metrics, x="bits"), about)
     if any(one.cohorts is not None for one in result.members.values()):
         yield "Who took part", _image(result.selection(), "selection of clients")
     if any("_client_" in str(c) for one in result.members.values() for c in one.frame):

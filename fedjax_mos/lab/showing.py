@@ -113,12 +113,12 @@ class Shown:
         frames = {
             n: r.clients for n, r in self.members.items() if r.clients is not None
         }
-        if not any(_own_metrics(frame) for frame in frames.values()):
+        known = [name for frame in frames.values() for name in _own_metrics(frame)]
+        if not known:
             raise ValueError(
                 "client_distributions needs clients that were measured: run with "
                 "per_client='global' or 'personal'"
             )
-        known = _own_metrics(next(iter(frames.values())))
         accuracy = [name for name in known if name.endswith("accuracy")]
         return pictures.client_distributions(frames, metric or (accuracy or known)[0])
 

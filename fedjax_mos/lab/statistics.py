@@ -11,6 +11,7 @@ SPREADS: dict[str, str] = {
     "sem": "standard error of the mean over seeds",
     "ci95": "half width of the 95 % t-interval of the mean over seeds",
 }
+_ROUNDING = 1e-6  # of float32, in which runs are measured: no spread of differences
 
 
 class Paired(NamedTuple):
@@ -54,13 +55,14 @@ def paired(ours: ArrayLike, theirs: ArrayLike) -> Paired:
 
     NaN where it cannot be told: with one seed, or where all differences are equal.
     """
-    away = np.asarray(ours, float) - np.asarray(theirs, float)
+    ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
+    away = ours - theirs
     mean, count = float(away.mean()), len(away)
     if count < 2:
         return Paired(mean, np.nan, np.nan, np.nan, count)
     half = spread(away, "ci95")
     p_value = np.nan
-    if away.std() > 0:
+    if away.std() > _ROUNDING * np.abs([ours, theirs]).max():
         from scipy import stats
 
         p_value = float(stats.ttest_rel(ours, theirs).pvalue)

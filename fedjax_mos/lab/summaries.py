@@ -119,6 +119,8 @@ def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
 
 def diverged_at(frame: "pd.DataFrame") -> int | None:
     """The first round whose loss or parameters (of any seed) were not all finite."""
+    if "diverged" not in frame:
+        return None
     rounds = frame["round"][frame["diverged"]]
     return int(rounds.min()) if len(rounds) else None
 

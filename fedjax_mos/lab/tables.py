@@ -103,6 +103,9 @@ def _against(
     targets: Sequence[float],
 ) -> dict[str, Any]:
     """Difference to the baseline over common seeds, and how many times faster."""
+    if metric not in baseline:  # it is measured otherwise
+        names = ["difference", "p_value", *(f"speedup_{t:g}" for t in targets)]
+        return dict.fromkeys(names, np.nan)
     ours, theirs = (summaries.final(f, metric) for f in (frame, baseline))
     common = [seed for seed in ours.index if seed in theirs.index]
     row: dict[str, Any] = {"difference": np.nan, "p_value": np.nan}
@@ -234,11 +237,13 @@ def _words(metric: str) -> str:
 
 
 def pair(metric: str, mean: float, away: float) -> str:
-    """Mean and spread as people write them; no spread where none is known.
+    """Mean and spread as people write them, none where none is known.
 
     >>> pair("test_accuracy", 0.97, 0.005), pair("test_loss", 0.2, float("nan"))
     ('97.0 ± 0.5 %', '0.2000')
     """
+    if np.isnan(mean):
+        return "-"
     percent = in_percent(metric)
     scale, form, unit = (100, ".1f", " %") if percent else (1, ".4f", "")
     text = f"{scale * mean:{form}}"

@@ -376,3 +376,60 @@ def test_codecs_with_memory_contract(name):
     keys = jax.random.split(KEY, 200)
     lost = jax.vmap(lambda key: ((codec(v, key).value - v) ** 2).sum())(keys)
     assert lost.mean() < (v**2).sum()
+
+
+# ---- half precision ------------------------------------------------------------------
+
+# Of 24 entries a quarter, 6, is kept; a value has 16 bits, an index or a seed 32.
+HALF = {
+    "top_k": (fm.channels.top_k(0.25), 6 * (16 + 32)),
+    "top_k packed": (fm.channels.top_k(0.25, packed_index=True), 6 * (16 + 5)),
+    "random_k": (fm.channels.random_k(0.25), 6 * 16 + 32),
+    "scaled_sign": (fm.channels.scaled_sign(), 24 + 16),
+    "quantise": (fm.channels.quantise(4), 4 * 24 + 16),
+    # Of three tensors, each with a price of its own.
+    "scaled_sign per tensor": (fm.channels.scaled_sign(per_tensor=True), 24 + 3 * 16),
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_half_numbers_cost_half(name):
+    """16 bits for every value that travels, and the message keeps its type."""
+    codec, bits = HALF[name]
+    message = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), tree())
+    wire = codec(message, KEY)
+    assert int(wire.bits) == bits and wire.bits.dtype == jnp.uint32
+    assert {leaf.dtype for leaf in jax.tree.leaves(wire.value)} == {
+        jnp.dtype("bfloat16")
+    }
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_random_entries_are_as_random_in_half_precision(dtype):
+    """Few digits would make ties of draws, which go to the first entries."""
+    size, times = 2000, 300
+    codec = fm.channels.random_k(0.002)  # four of them
+    draw = jax.vmap(lambda key: codec(jnp.ones(size, dtype), key).value != 0)
+    place = np.nonzero(np.asarray(draw(jax.random.split(KEY, times))))[1]
+    assert len(place) == 4 * times
+    away = place.mean() - (size - 1) / 2
+    assert abs(away) < 4.5 * size / (12 * 4 * times) ** 0.5
+
+
+@pytest.mark.parametrize("bits", [4, 12])
+def test_quantisation_is_unbiased_in_half_precision(bits):
+    """Rounding up and down balance, whatever digits the message has."""
+    v = jnp.linspace(-1, 1, 15).astype(jnp.bfloat16)
+    codec = fm.channels.quantise(bits)
+    many = jax.vmap(lambda key: codec(v, key).value)(jax.random.split(KEY, 2000))
+    exact, got = np.asarray(v, float), np.asarray(many, float)
+    noise = got.std(0) / 2000**0.5
+    digits = float(jnp.finfo(v.dtype).eps) * np.abs(exact)
+    assert (np.abs(got.mean(0) - exact) <= 5 * noise + digits + 1e-6).all()
+
+
+@pytest.mark.parametrize("name", ["random_k", "scaled_sign", "quantise"])
+def test_nothing_stays_nothing_in_half_precision(name):
+    """The floor under a norm is not itself zero in float16."""
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float16), tree())
+    assert not flat(HALF[name][0](zeros, KEY).value).any()

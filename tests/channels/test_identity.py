@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.channels.identity import bits_per_number
 from fedjax_mos.types import Wire
 from tests.channels.delivery import KEY, D
 
@@ -57,3 +58,42 @@ def test_travels_must_be_a_prefix():
     """A flag of nothing would let a part travel for free."""
     with pytest.raises(ValueError):
         fm.channels.dense(MESSAGE, {"model": True})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [
+        ("int8", 8),
+        ("bfloat16", 16),
+        ("float16", 16),
+        ("float32", 32),
+        ("int32", 32),
+        ("float64", 32),
+        ("int64", 32),
+        ("complex64", 32),
+    ],
+)
+def test_a_number_costs_the_bits_of_its_type(dtype, bits):
+    """At most 32: double precision is for checking, nobody sends it."""
+    assert bits_per_number(jnp.dtype(dtype)) == bits
+
+
+def test_a_message_of_several_types():
+    """Every part is paid for by its own type, written out or traced."""
+    message = {
+        "half": jnp.ones((2, 3), jnp.bfloat16),
+        "full": jnp.ones(5),
+        "flags": jnp.ones(4, jnp.int8),
+    }
+    assert int(fm.channels.dense(message).bits) == 16 * 6 + 32 * 5 + 8 * 4
+    some = {"half": True, "full": False, "flags": True}
+    assert int(fm.channels.dense(message, some).bits) == 16 * 6 + 8 * 4
+    flags = jax.tree.map(jnp.asarray, some)
+    traced = jax.jit(lambda flags: fm.channels.dense(message, flags).bits)(flags)
+    assert int(traced) == 16 * 6 + 8 * 4
+
+
+def test_a_large_message_of_half_numbers_fits():
+    """The limit is one of bits, not of numbers."""
+    half = np.broadcast_to(jnp.bfloat16(0), 2**27)
+    assert int(fm.channels.dense(half).bits) == 2**31

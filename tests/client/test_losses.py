@@ -57,3 +57,63 @@ def test_measures_have_the_accuracy_where_there_are_classes():
     own = {"top": lambda z, y: z.max(-1)}
     found = fm.losses.measures(net, metrics=own)(params, rows)
     assert set(found) == {"loss", "top"} and found["top"].shape == (6,)
+
+
+# ---- more metrics --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_top_k_is_a_place_in_a_sorted_list(k):
+    """The label's logit is among the k largest; the first is the accuracy."""
+    rng = np.random.default_rng(k)
+    outputs, y = rng.normal(size=(200, 5)), rng.integers(0, 5, 200)
+    place = np.array(
+        [np.argsort(-row).tolist().index(c) for row, c in zip(outputs, y, strict=True)]
+    )
+    found = fm.losses.top(k)(jnp.asarray(outputs), jnp.asarray(y))
+    np.testing.assert_array_equal(found, place < k)
+    if k == 1:
+        usual = fm.losses.accuracy(jnp.asarray(outputs), jnp.asarray(y))
+        np.testing.assert_array_equal(found, usual)
+
+
+def test_ties_count_against_the_label():
+    """A model that says the same of all classes is not right about any."""
+    flat, y = jnp.zeros((3, 4)), jnp.array([0, 1, 3])
+    assert fm.losses.top(3)(flat, y).tolist() == [False] * 3
+    assert fm.losses.top(4)(flat, y).tolist() == [True] * 3
+    assert fm.losses.top(2)(jnp.array([[1.0, 1.0, 0.0]]), y[:1]).tolist() == [True]
+
+
+def test_a_diverged_model_is_not_right():
+    """Outputs that are no numbers are not among the largest."""
+    nothing, y = jnp.full((2, 4), jnp.nan), jnp.array([0, 2])
+    assert fm.losses.top(2)(nothing, y).tolist() == [False, False]
+    partly = jnp.array([[jnp.nan, 1.0, 0.5, 0.2]])
+    assert fm.losses.top(1)(partly, y[:1]).tolist() == [False]
+
+
+def test_metrics_of_a_class_have_its_examples_as_weights():
+    """Values stay; weights say who is of the class."""
+    rng = np.random.default_rng(0)
+    outputs, y = jnp.asarray(rng.normal(size=(9, 3))), jnp.arange(9) % 3
+    named = fm.losses.accuracy_per_class(3)
+    assert list(named) == ["accuracy_0", "accuracy_1", "accuracy_2"]
+    for number, metric in enumerate(named.values()):
+        values, weights = metric(outputs, y)
+        right = np.argmax(outputs, 1) == np.asarray(y)
+        np.testing.assert_array_equal(values, right)
+        np.testing.assert_array_equal(weights, np.asarray(y) == number)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
+def test_the_absolute_error_sums_over_a_label(shape):
+    """|outputs - y| per example, whatever shape a label has."""
+    rng = np.random.default_rng(0)
+    outputs, y = rng.normal(size=(2, 5, *shape))
+    expected = abs(outputs - y).reshape(5, -1).sum(1)
+    got = fm.losses.absolute_error(jnp.asarray(outputs), jnp.asarray(y))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    if shape == ():  # a network's column for plain numbers
+        column = fm.losses.absolute_error(jnp.asarray(outputs)[:, None], jnp.asarray(y))
+        np.testing.assert_allclose(column, expected, rtol=1e-5)

@@ -1,5 +1,6 @@
 """Evaluation against NumPy: all examples, and client by client."""
 
+import dataclasses
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -148,3 +149,111 @@ def test_own_loss_and_metrics():
     np.testing.assert_allclose(got["s_loss"], (away**2).sum(1).mean() / 2, rtol=1e-5)
     np.testing.assert_allclose(got["s_largest"], abs(away).max(1).mean(), rtol=1e-5)
     assert set(got) == {"s_loss", "s_largest"}  # no accuracy of a regression
+
+
+# ---- metrics with weights ------------------------------------------------------------
+
+
+def by_class(classes=(0, 1, 2, 7)):
+    """Accuracy and loss over the examples of each class; nobody has class 7."""
+    accuracy = {
+        f"accuracy_{c}": fm.losses.of_class(fm.losses.accuracy, c) for c in classes
+    }
+    loss = fm.losses.cross_entropy
+    losses = {f"loss_{c}": fm.losses.of_class(loss, c) for c in classes}
+    return fm.losses.measures(problem.softmax_net, loss, accuracy | losses)
+
+
+def of_rows(name, number, rows):
+    """The mean of a metric over those rows that are of a class, in NumPy."""
+    rows = rows[problem.arrays()[1][rows] == number]
+    return per_example()[name][rows].mean() if len(rows) else np.nan
+
+
+@pytest.mark.parametrize(
+    "backend", [None, fm.backends.sharded()], ids=["plain", "sharded"]
+)
+def test_weighted_metrics_are_means_over_a_subset(backend):
+    """A class's metric is the mean over its examples; NaN where there are none."""
+    data, params = shared(), problem.softmax_params()
+    got = jax.jit(fm.evaluator(by_class(), 4, backend))(state(), {"s": data})
+    each = jax.jit(fm.per_client(by_class(), 4, backend))(params, data)
+    for name in ("accuracy", "loss"):
+        for number in (0, 1, 2, 7):
+            expected = of_rows(name, number, np.asarray(data.order))
+            np.testing.assert_allclose(got[f"s_{name}_{number}"], expected, rtol=1e-5)
+            own = [of_rows(name, number, rows) for rows in positions(data)]
+            np.testing.assert_allclose(each[f"{name}_{number}"], own, rtol=1e-5)
+    assert np.isnan(got["s_loss_7"])
+
+
+def test_weights_may_be_any_numbers():
+    """sum w v / sum w; a value without weight may be none at all."""
+    x = jnp.arange(43, dtype=jnp.float32)[:, None]
+    data = dataclasses.replace(problem.data(), x=x)
+    weights = np.arange(43) % 5
+
+    def metrics(params, batch):
+        row = batch.x[:, 0].astype(int)
+        weight = jnp.asarray(weights)[row]
+        return {"own": (jnp.where(weight == 0, jnp.nan, row), weight)}
+
+    rows = np.asarray(data.order)
+    got = fm.evaluator(metrics, 10)(state(), {"s": data})["s_own"]
+    expected = np.average(rows, weights=weights[rows])
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+    each = fm.per_client(metrics, 10)(problem.softmax_params(), data)["own"]
+    own = [np.average(rows, weights=weights[rows]) for rows in positions(data)]
+    np.testing.assert_allclose(each, own, rtol=1e-6)
+
+
+# ---- half precision ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_half_precision_counts_in_full(dtype):
+    """A third of 3000 examples: half a type's digits would lose count of them."""
+    y = np.arange(3000) % 3
+    sizes = np.array([2400, 600])
+    parts = fm.partitions.Partition(np.arange(3000), sizes)
+    data = fm.federate(np.zeros((3000, 1), np.float32), y, parts)
+    params = {"b": jnp.asarray([0.0, 1.0, 0.5], dtype)}
+
+    def net(params, x, key):
+        return jnp.broadcast_to(params["b"], (len(x), 3))
+
+    metrics = fm.losses.measures(net)
+    z = np.array([0.0, 1.0, 0.5])
+    loss = (np.log(np.exp(z).sum()) - z).mean()
+    got = fm.evaluator(metrics, 200)(state(params), {"s": data})
+    each = fm.per_client(metrics, 200)(params, data)
+    for found in (got["s_accuracy"], each["accuracy"]):
+        np.testing.assert_allclose(found, 1 / 3, atol=1e-6)
+        assert found.dtype == jnp.float32
+    # A value has the digits of its type, the mean of many has no fewer.
+    for found in (got["s_loss"], each["loss"]):
+        np.testing.assert_allclose(found, loss, rtol=1e-2)
+        assert found.dtype == jnp.float32
+
+
+# ---- clients without examples --------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 200])
+@pytest.mark.parametrize(
+    "sizes", [(0, 5, 6), (5, 0, 0, 6), (5, 6, 0)], ids=["first", "middle", "last"]
+)
+def test_a_client_without_examples_has_no_value(sizes, batch_size):
+    """NaN for it, and nothing of it for its neighbours."""
+    sizes = np.array(sizes)
+    offset = np.cumsum(sizes) - sizes
+    x, y = problem.arrays()
+    rows = np.random.default_rng(1).permutation(43)[:11]
+    numbers = (jnp.asarray(a, jnp.int32) for a in (rows, offset, sizes))
+    arrays = (jnp.asarray(x), jnp.asarray(y))
+    data = fm.types.FederatedData(*arrays, *numbers, largest=int(sizes.max()))
+    got = fm.per_client(METRICS, batch_size)(problem.softmax_params(), data)
+    for name, values in per_example().items():
+        own = [rows[o : o + n] for o, n in zip(offset, sizes, strict=True)]
+        expected = [values[r].mean() if len(r) else np.nan for r in own]
+        np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-7)

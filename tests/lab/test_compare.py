@@ -91,3 +91,35 @@ def test_members_with_other_metrics(tmp_path):
     again = fm.read(tmp_path)
     assert again.text() == found.text()  # targets come back too
     assert len(found.curves().axes) == 3
+
+
+def test_members_with_options_of_their_own():
+    """ALGORITHM/SAMPLER:OPTION=VALUE,...: a member's own go before what all share."""
+    setting = Setting(clients=6, cohort=2)
+    names = ["fedavg", "fedavg:lr=0.1", "fedavg/md:lr=0.2,server_lr=2"]
+    made = members_of(setting, names, {"lr": 0.5})
+    assert list(made) == [
+        "fedavg/ucs",
+        "fedavg/ucs:lr=0.1",
+        "fedavg/md:lr=0.2,server_lr=2",
+    ]
+    numbers = [one.parts["algorithm"].spec.options for one in made.values()]
+    assert [float(n["lr"]) for n in numbers] == [0.5, 0.1, 0.2]
+    assert float(numbers[2]["server_lr"]) == 2
+    assert [one.sampler for one in made.values()] == ["ucs", "ucs", "md"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fedavg:lr", "fedavg/ucs:lr takes name=value: got 'lr'"),
+        ("fedavg:lr=0.1,", "takes name=value: got ''"),
+        ("fedavg:storm=0.1", "no option 'storm'"),
+        ("fedavg:lr=fast", "lr"),
+        ("fedavg/ucs:lr=0.1", "the member fedavg/ucs:lr=0.1 is given twice"),
+    ],
+)
+def test_wrong_options_of_a_member_are_refused(name, message):
+    """The message names the member or its option."""
+    with pytest.raises(ValueError, match=message):
+        members_of(Setting(), ["fedavg:lr=0.1", name], {})

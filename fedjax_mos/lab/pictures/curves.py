@@ -50,9 +50,9 @@ def curves(
     check_spread(band)
     if x not in X_AXES:
         raise ValueError(f"x must be one of {', '.join(X_AXES)}: got {x!r}")
-    for frame in frames.values():
-        for metric in metrics or ():
-            summaries.check_metric(frame, metric)
+    for metric in metrics or ():
+        if not any(metric in summaries.metrics_of(f) for f in frames.values()):
+            summaries.check_metric(next(iter(frames.values())), metric)  # raises
     panels = list(metrics or _default_metrics(frames))
     figure = new_figure(5 * len(panels), 4.2)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -68,9 +68,7 @@ def curves(
         axis.set(xlabel=X_AXES[x], ylabel=label(metric))
         if x == "round":
             whole_numbers(axis.xaxis)
-    if axes[0].get_legend_handles_labels()[0]:
-        columns = 1 if len(frames) < 6 else 2
-        axes[0].legend(fontsize=8, ncols=columns)
+    _legends(axes)
     if title:
         figure.suptitle(title)
     text = (
@@ -82,6 +80,16 @@ def curves(
         text += " A cross ends a line where a seed diverged."
     caption(figure, text)
     return figure
+
+
+def _legends(axes: "Sequence[Axes]") -> None:
+    """One for all panels, and one for each that shows other members."""
+    known: list[str] = []
+    for axis in axes:
+        names = axis.get_legend_handles_labels()[1]
+        if names and names != known:
+            axis.legend(fontsize=8, ncols=1 if len(names) < 6 else 2)
+        known = known or names
 
 
 def _curve(
