@@ -156,7 +156,7 @@ def read_arrays(path: Path) -> Any:
     """What `write_arrays` wrote, as nested dictionaries."""
     with np.load(path, allow_pickle=False) as file:
         flat = {name: file[name] for name in file.files}
-    return traverse_util.unflatten_dict(flat, sep="/")["params"]
+    return traverse_util.unflatten_dict(flat, sep="/").get("params", {})
 
 
 def read_json(path: Path) -> Any:

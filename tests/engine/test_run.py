@@ -204,7 +204,8 @@ def test_bits_stay_exact_beyond_floats():
     history = History(lanes=False, first=0)
     for part in (bits[:500], bits[500:]):
         evaluated = np.ones(len(part), bool)
-        history.add(Block({}, part, part, {}, ()), len(part), evaluated)
+        finite = np.ones(len(part), bool)
+        history.add(Block({}, part, part, {}, (), finite), len(part), evaluated)
     frame = history.frame()
     expected = [t * slots * BITS for t in range(1, rounds + 1)]
     assert expected[-1] > 2**53 and float(expected[-1]) != expected[-1]

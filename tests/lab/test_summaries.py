@@ -110,8 +110,10 @@ def test_final_values_are_those_after_the_last_round(seeds):
     """By seed; of a run that diverged none, rather than one from before."""
     found = summaries.final(seeds, "test_accuracy")
     assert found.to_dict() == {4: 0.7, 5: 0.2, 6: 0.3}
-    lost = run([0.1, 0.2, 0.1], [1.0, 0.5, NAN])
+    lost = run([0.1, 0.2, 0.1], [1.0, 0.5, NAN]).assign(diverged=[False, False, True])
     assert np.isnan(summaries.final(lost, "train_loss")[0])
+    assert np.isnan(summaries.final(lost, "test_accuracy")[0])
+    assert summaries.diverged_at(lost) == 3 and summaries.diverged_at(seeds) is None
 
 
 def test_an_unknown_metric_is_refused(seeds):
@@ -157,8 +159,8 @@ def test_a_summary_is_of_one_run():
     assert (found["final"], found["best"], found["rounds"]) == (0.7, 0.8, 6)
     assert (found["rounds_to_target"], found["bits_to_target"]) == (2, 220)
     assert (found["bits_up"], found["bits_down"]) == (60, 600)
-    assert found["final_train_loss"] == 0.6 and not found["diverged"]
+    assert found["final_train_loss"] == 0.6 and found["diverged_at"] is None
     never = summaries.summary(run(loss=[2.0, np.inf, 1, 1, 1, 1]), 0.9)
     assert never["rounds_to_target"] is None and never["bits_to_target"] is None
-    assert never["diverged"]
-    assert summaries.summary(run(loss=[2.0, 1, 1, NAN, NAN, NAN]), 0.9)["diverged"]
+    lost = run().assign(diverged=[False] * 3 + [True] * 3)
+    assert summaries.summary(lost, 0.9)["diverged_at"] == 4

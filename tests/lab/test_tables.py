@@ -209,14 +209,21 @@ def test_a_diverged_run_has_no_final_value():
     gone = [[np.nan] * 3] * 3
     seeds = {"fine": fine, "lost": lost, "gone": gone}
     frames = {name: frame(runs, "test_loss") for name, runs in seeds.items()}
+    for made in frames.values():
+        made["diverged"] = made["test_loss"].isna()
     table = tables.comparison(frames, asked(frames, baseline="fine"))
     assert table["final"].isna().tolist() == [False, True, True]
     made = printed(frames, baseline="fine")
-    assert [row["final test_loss"][:6] for row in made.rows] == ["0.8500", "-", "-"]
+    finals = [row["final test_loss"] for row in made.rows]
+    assert finals[0].startswith("0.8500")
+    assert finals[1:] == [
+        "diverged (1/3 seeds, round 3)",
+        "diverged (3/3 seeds, round 1)",
+    ]
     assert [row["p"] for row in made.rows] == ["", "-", "-"]
     assert made.bold == [(0, "final test_loss")]
-    assert any(note.startswith("-: with some seed") for note in made.notes)
-    assert not any(note.startswith("-:") for note in printed().notes)
+    assert any(note.startswith("diverged: ") for note in made.notes)
+    assert not any(note.startswith("diverged: ") for note in printed().notes)
 
 
 def test_bits_and_seconds():
