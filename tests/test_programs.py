@@ -9,7 +9,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import programs
 from fedjax_mos.engine import block
-from fedjax_mos.lab import assemble, catalog
+from fedjax_mos.lab import assemble, catalog, initial
 from fedjax_mos.lab.structure import identity
 from tests.lab.test_programs import counted
 
@@ -30,6 +30,7 @@ def fresh(experiment=SMALL, seeds=None):
     """A run as a new process would do it."""
     block._PROGRAMS.things.clear()
     assemble._FUNCTIONS.things.clear()
+    initial._MODELS.things.clear()
     return experiment.run(seeds, progress=False)
 
 
@@ -42,14 +43,14 @@ def files():
 def test_a_kept_program_is_not_traced_and_gives_the_same(seeds):
     """The second process loads what the first one compiled, bit for bit."""
     first = fresh(seeds=seeds)
-    assert len(files()) == 2  # the start, and a block of rounds
+    assert len(files()) == 3  # initial models, initial states, a block of rounds
     with counted() as seen:
         again = fresh(dataclasses.replace(SMALL, rounds=5), seeds)
     assert not [event for event in seen if "backend_compile" in event]
     assert len(seen) <= 3  # the shapes of the model's parameters and outputs
     early = again.frame[again.frame["round"] <= 3].reset_index(drop=True)
     assert early["train_loss"].equals(first.frame["train_loss"])
-    assert len(files()) == 2
+    assert len(files()) == 3
 
 
 def test_a_damaged_file_is_made_again():
@@ -70,7 +71,7 @@ def test_other_code_or_another_machine_finds_nothing(what, monkeypatch):
     fresh()
     monkeypatch.setattr(programs, what, lambda: "another")
     fresh()
-    assert len(files()) == 4
+    assert len(files()) == 6
 
 
 def test_configuration_of_jax_matters(monkeypatch):
@@ -82,7 +83,7 @@ def test_configuration_of_jax_matters(monkeypatch):
         fresh()
     finally:
         jax.config.update("jax_default_matmul_precision", before)
-    assert len(files()) == 4
+    assert len(files()) == 6
 
 
 def test_programs_of_own_objects_are_not_kept():

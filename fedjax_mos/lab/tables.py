@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_mos.lab import summaries
-from fedjax_mos.lab.columns import falls, in_percent
+from fedjax_mos.lab.columns import falls
+from fedjax_mos.lab.formats import in_unit, p_value, pair, signed
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.statistics import SPREADS, check_spread, paired, spread
 
@@ -151,8 +152,8 @@ def printed(table: "pd.DataFrame", asked: Asked) -> Printed:
                 line[f"speed-up at {shown}" if one else f"speed-up {place + 1}"] = times
         if asked.baseline is not None:
             own = name == asked.baseline
-            line["difference"] = "" if own else _signed(row)
-            line["p"] = "" if own else _p_value(row["p_value"])
+            line["difference"] = "" if own else signed(row["metric"], row["difference"])
+            line["p"] = "" if own else p_value(row["p_value"])
         line["Mbit up + down"] = f"{row['megabits']:.2f}"
         line["seconds"] = f"{row['seconds']:.1f}"
         cells.append(line)
@@ -219,41 +220,5 @@ def _rounds(row: Any, target: float) -> str:
     return mean if np.isnan(away) else f"{mean} ± {away:.1f}"
 
 
-def _signed(row: Any) -> str:
-    if np.isnan(row["difference"]):
-        return "-"
-    percent = in_percent(row["metric"])
-    return f"{100 * row['difference']:+.1f}" if percent else f"{row['difference']:+.4f}"
-
-
-def _p_value(value: float) -> str:
-    if np.isnan(value):
-        return "-"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def _words(metric: str) -> str:
     return "accuracy" if metric == "test_accuracy" else metric
-
-
-def pair(metric: str, mean: float, away: float) -> str:
-    """Mean and spread as people write them, none where none is known.
-
-    >>> pair("test_accuracy", 0.97, 0.005), pair("test_loss", 0.2, float("nan"))
-    ('97.0 ± 0.5 %', '0.2000')
-    """
-    if np.isnan(mean):
-        return "-"
-    percent = in_percent(metric)
-    scale, form, unit = (100, ".1f", " %") if percent else (1, ".4f", "")
-    text = f"{scale * mean:{form}}"
-    return f"{text}{'' if np.isnan(away) else f' ± {scale * away:{form}}'}{unit}"
-
-
-def in_unit(metric: str, value: float) -> str:
-    """A target or a value as people write it.
-
-    >>> in_unit("test_accuracy", 0.9), in_unit("test_loss", 0.25)
-    ('90 %', '0.25')
-    """
-    return f"{100 * value:g} %" if in_percent(metric) else f"{value:g}"

@@ -175,7 +175,7 @@ def test_what_is_own_is_said(result, tmp_path):
         again.frame.astype(result.frame.dtypes), result.frame, check_like=True
     )
     (summary,) = again.summary()
-    assert summary["metric"] == "test_loss" and not summary["diverged"]
+    assert summary["metric"] == "test_loss" and summary["diverged_at"] is None
 
 
 def test_own_options_are_options():

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.columns import in_percent, label
+from fedjax_mos.lab.formats import in_unit
 from fedjax_mos.lab.pictures.style import (
     caption,
     every,
@@ -16,7 +17,6 @@ from fedjax_mos.lab.pictures.style import (
     whole_numbers,
 )
 from fedjax_mos.lab.statistics import SPREADS, check_spread, spread
-from fedjax_mos.lab.tables import in_unit
 
 if TYPE_CHECKING:
     import pandas as pd

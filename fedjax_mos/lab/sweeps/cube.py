@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_mos.lab import catalog, folders, pictures, summaries, tables
+from fedjax_mos.lab import catalog, folders, formats, pictures, summaries
 from fedjax_mos.lab.columns import falls, label
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.statistics import SPREADS
@@ -161,9 +161,9 @@ class Cube:
         for name in dict.fromkeys((chosen, main)):
             text = "diverged"
             if not np.isnan(row[name]):
-                text = tables.pair(name, row[name], row[f"{name}_std"])
+                text = formats.pair(name, row[name], row[f"{name}_std"])
             line[name.replace("_", " ")] = text
-        wanted = tables.in_unit(main, self._target(target))
+        wanted = formats.in_unit(main, self._target(target))
         reached, seeds = int(row["reached"]), int(row["seeds"])
         rounds = "-" if reached == 0 else f"{row['rounds_to_target']:.1f}"
         if 0 < reached < seeds:
