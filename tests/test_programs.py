@@ -65,6 +65,7 @@ def test_a_damaged_file_is_made_again():
     assert all(programs._load(path) for path in files())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["_sources", "_machine"])
 def test_other_code_or_another_machine_finds_nothing(what, monkeypatch):
     """A program is that of the code and the machine that it was compiled for."""
@@ -74,6 +75,7 @@ def test_other_code_or_another_machine_finds_nothing(what, monkeypatch):
     assert len(files()) == 6
 
 
+@pytest.mark.thorough
 def test_configuration_of_jax_matters(monkeypatch):
     """A setting of JAX that may change numbers makes another program."""
     fresh()
@@ -86,12 +88,14 @@ def test_configuration_of_jax_matters(monkeypatch):
     assert len(files()) == 6
 
 
+@pytest.mark.thorough
 def test_programs_of_own_objects_are_not_kept():
     """Nobody can tell from outside what an object does."""
     fresh(dataclasses.replace(SMALL, metrics={"one": lambda out, y: y == 1}))
     assert not files()
 
 
+@pytest.mark.thorough
 def test_own_evaluation_of_a_named_simulation_is_not_kept():
     """A block is that of its evaluation too."""
     made = SMALL.build()
@@ -112,6 +116,7 @@ def test_own_evaluation_of_a_named_simulation_is_not_kept():
     assert len(files()) == before
 
 
+@pytest.mark.thorough
 def test_the_least_recently_used_go_first(monkeypatch):
     """The folder stays within its bound."""
     fresh()
@@ -123,6 +128,7 @@ def test_the_least_recently_used_go_first(monkeypatch):
     assert not set(old) <= set(files())
 
 
+@pytest.mark.thorough
 def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
     """What cannot be kept is compiled."""
     (tmp_path / "fedjax_mos").write_text("a file where the folder should be")

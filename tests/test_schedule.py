@@ -41,7 +41,9 @@ def put_lr(state, rate):
     return state._replace(hp=hp)
 
 
-@pytest.mark.parametrize("how", ["in the spec", "at init"])
+@pytest.mark.parametrize(
+    "how", ["in the spec", pytest.param("at init", marks=pytest.mark.thorough)]
+)
 def test_round_t_has_value_t(how):
     """A run with a schedule is the run whose lr is changed by hand every round."""
     schedule = fm.Schedule(RATES)

@@ -87,6 +87,11 @@ def print_table(
 
     results = _read(folders)
     if isinstance(results[0], Cube):
+        if at or baseline is not None or spread != "std" or len(targets) > 1:
+            raise ValueError(
+                "of a sweep at, baseline, spread and further targets are not shown: "
+                "give metric, one target, per or top"
+            )
         first = targets[0] if targets else None
         printed = results[0].printed(first, metric, top, per)
     else:

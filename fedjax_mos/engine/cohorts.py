@@ -49,9 +49,9 @@ def split_cohorts(
     columns = {
         name: np.repeat(frame[name], live.shape[1])[live.ravel()] for name in index
     }
-    for name in reported:
-        if name != _PREFIX + "live":
-            cells = np.stack(list(frame[name]))
-            columns[str(name).removeprefix(_PREFIX)] = cells[live]
+    names = {str(name).removeprefix(_PREFIX) for name in reported} - {"live"}
+    first = ["client", "weight", "bits_up", "bits_down"]
+    for name in [*first, *sorted(names - {*first})]:
+        columns[name] = np.stack(list(frame[_PREFIX + name]))[live]
     tidy = pd.DataFrame({name: np.asarray(v) for name, v in columns.items()})
     return frame.drop(columns=reported), tidy

@@ -21,6 +21,7 @@ def statistics(values: jax.Array, falls: bool) -> Metrics:
     have = ~jnp.isnan(values)
     count = have.sum()
     known = jnp.where(have, values, 0)
+    squares = (known**2).sum()  # zero: all have nothing, and so the same
     mean = known.sum() / count
     spread = jnp.where(have, (values - mean) ** 2, 0).sum() / count
     worst_first = jnp.sort(jnp.where(have, -values if falls else values, jnp.inf))
@@ -33,6 +34,6 @@ def statistics(values: jax.Array, falls: bool) -> Metrics:
         "mean": mean,
         "std": jnp.sqrt(spread),
         "worst_decile": -decile if falls else decile,
-        "jain": known.sum() ** 2 / (count * (known**2).sum()),
+        "jain": jnp.where(squares > 0, known.sum() ** 2 / (count * squares), 1.0),
         **quantiles,
     }

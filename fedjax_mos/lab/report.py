@@ -143,8 +143,11 @@ def _cited(experiments: "dict[str, Experiment | None]") -> Iterator[tuple[str, s
 
 
 def _image(figure: "Figure", about: str) -> str:
-    """An image element that holds the picture itself."""
+    """An image element that holds the picture itself, the same for the same results."""
+    import matplotlib
+
     file = io.BytesIO()
-    figure.savefig(file, format="svg")
+    with matplotlib.rc_context({"svg.hashsalt": "fedjax_mos"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
     text = base64.b64encode(file.getvalue()).decode()
     return f"<img alt='{html.escape(about)}' src='data:image/svg+xml;base64,{text}'>"

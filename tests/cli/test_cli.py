@@ -210,6 +210,7 @@ def test_interrupted_run_keeps_its_rounds(tmp_path):
     assert rounds.tolist() == list(range(1, 21))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("interrupted")
 def test_interrupted_comparison_keeps_its_members(tmp_path):
     """Ctrl-C in a comparison goes on with the next member or writes no table."""
@@ -323,6 +324,7 @@ def batches(monkeypatch):
     return drawn
 
 
+@pytest.mark.thorough
 def test_common_random_numbers(batches):
     """Members differ by luck: other cohorts of one sampler, or other minibatches."""
     seen = {}

@@ -11,6 +11,8 @@ from tests.cli.test_cli import command
 from tests.lab import shown
 from tests.lab.tiny import TINY
 
+pytestmark = pytest.mark.thorough
+
 SIGNS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 WORDS = ["--clients", 6, "--cohort", 2, "--steps", 1, "--batch-size", 4]
 WORDS += ["--model", "logistic", "--rounds", 1]

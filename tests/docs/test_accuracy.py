@@ -13,6 +13,7 @@ PAGE = "docs/accuracy.md"
 CLIENTS, OWN = printed.blocks(PAGE)
 
 
+@pytest.mark.thorough
 def test_clients_are_measured(capsys):
     """The first program shows statistics over clients, cohorts and a picture."""
     short = printed.shortened(

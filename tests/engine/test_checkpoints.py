@@ -103,8 +103,22 @@ def killed(monkeypatch, block, *args, **options):
         train(*args, **options)
 
 
-@pytest.mark.parametrize("lanes", [False, True], ids=["one", "lanes"])
-@pytest.mark.parametrize("name", ["plain", "rows", "compressed", "clustered"])
+LONG = pytest.mark.thorough
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes"),
+    [
+        ("rows", False),
+        ("compressed", True),
+        pytest.param("plain", False, marks=LONG),
+        pytest.param("plain", True, marks=LONG),
+        pytest.param("rows", True, marks=LONG),
+        pytest.param("compressed", False, marks=LONG),
+        pytest.param("clustered", False, marks=LONG),
+        pytest.param("clustered", True, marks=LONG),
+    ],
+)
 def test_resumed_runs_are_equal_to_the_bit(name, lanes, tmp_path, monkeypatch):
     """Server, rows, channels, samplers, host work and cohorts go on."""
     for block in (1, 1):  # killed twice, each time one block further

@@ -13,6 +13,8 @@ import fedjax_mos as fm
 from tests import problem
 from tests.problem import Server
 
+pytestmark = pytest.mark.thorough
+
 N = len(problem.SIZES)
 BACKENDS = {
     "vmapped": fm.backends.vmapped(),

@@ -11,6 +11,7 @@ from fedjax_mos.lab.setting import Setting
 from tests.lab.tiny import TINY
 
 
+@pytest.mark.thorough
 def test_members_may_differ_in_anything():
     """Epochs, batch sizes, decays and rounds are each member's own."""
     members = {

@@ -12,6 +12,7 @@ from tests.lab.test_programs import SMALL, counted
 OTHER = dataclasses.replace(SMALL, algorithm="fedavgm", cohort=4)
 
 
+@pytest.mark.thorough
 def test_runs_find_everything_compiled():
     """After it no member traces or compiles anything, nor prints that it does."""
     members = [SMALL, OTHER, dataclasses.replace(SMALL, options={"lr": 0.3})]

@@ -132,6 +132,7 @@ def test_epochs(algorithm):
     check(fm.Experiment(**arguments).run(progress=False))
 
 
+@pytest.mark.thorough
 def test_augment(images):
     """Augmentation that is ignored, or that does not fit stored images."""
     arguments = {**TINY, "clients": 4, "cohort": 2, "dataset": images[28, 28, 1]}

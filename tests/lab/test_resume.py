@@ -66,6 +66,7 @@ def test_the_same_call_resumes(tmp_path, monkeypatch):
     assert again.complete
 
 
+@pytest.mark.thorough
 def test_resume_reads_what_to_do_from_the_folder(tmp_path, monkeypatch):
     """`fm.resume` needs nothing else; more rounds may be asked for."""
     ended(monkeypatch, 2, lambda: start(tmp_path))
@@ -75,6 +76,7 @@ def test_resume_reads_what_to_do_from_the_folder(tmp_path, monkeypatch):
     same(longer, expected)
 
 
+@pytest.mark.thorough
 def test_comparisons_resume_member_by_member(tmp_path, monkeypatch):
     """Finished members are read, the one under way goes on, the others follow."""
     members = {"a": LONG, "b": OTHER, "c": dataclasses.replace(LONG, cohort=3)}

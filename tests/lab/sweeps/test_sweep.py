@@ -75,6 +75,7 @@ def test_pieces_share_one_program(programs, runs):
     assert pieces.frame["round"].tolist() == [1, 2] * 9
 
 
+@pytest.mark.thorough
 def test_choices_are_groups(programs):
     """Choices that cannot share a program do, or floats are compiled one by one."""
     over = {"partition.alpha": [0.5, 5.0], "lr": RATES}
@@ -85,6 +86,7 @@ def test_choices_are_groups(programs):
     assert losses.nunique() == 6
 
 
+@pytest.mark.thorough
 def test_points_may_name_different_options():
     """A method's own number is refused because another method lacks it."""
     points = [
@@ -417,6 +419,7 @@ def test_values_on_the_command_line():
             grid.parse_over([bad])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("built")
 def test_command(tmp_path, capsys, monkeypatch):
     """The command loses an option, a file or its place after an interrupt."""
