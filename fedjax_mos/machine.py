@@ -17,7 +17,6 @@ _ONE_THREAD_EACH = (
 )
 # XLA ends the process at a flag that it does not know: these are in jaxlib 0.8 to 0.12.
 CACHE_SIZE = 2**30  # bytes of compiled programs on disk
-KEPT_FROM = 0.0  # seconds of compilation from which JAX keeps a program
 _CHECKED = jax.__version_info__ < (0, 13)
 
 
@@ -71,7 +70,7 @@ def keep_programs() -> None:
         folder = cache_folder() / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", CACHE_SIZE)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", KEPT_FROM)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
 def cache_folder() -> Path:

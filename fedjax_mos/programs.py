@@ -4,7 +4,7 @@ JAX's own cache spares the compiler's work, but only after a program has been tr
 and lowered, which for a round takes longer than loading it. A program whose *identity*
 is known (a text that says all that it was made from) is therefore also kept under a
 hash of that identity, of this package's source, of everything about JAX and the machine
-that may matter, and of its arguments' shapes. Programs made from a user's own objects
+that may matter, and of its arguments' shapes. Programs made from a user's own functions
 have no identity and are traced in every process.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 
-from fedjax_mos.machine import CACHE_SIZE, KEPT_FROM, cache_folder
+from fedjax_mos.machine import CACHE_SIZE, cache_folder
 
 _DIGEST = hashlib.sha256().digest_size
 _LEAST = "jax_persistent_cache_min_compile_time_secs"
@@ -34,7 +34,7 @@ class Program:
 
     def __init__(self, jitted: Callable, identity: str | None) -> None:
         self.jitted, self.identity = jitted, identity
-        self.latest: Callable | None = None
+        self.latest: tuple[tuple, Callable] | None = None  # and JAX's settings then
         self.used, self.lock = False, threading.Lock()
 
     def __call__(self, *args: Any) -> Any:
@@ -48,12 +48,13 @@ class Program:
     def _call(self, *args: Any) -> Any:
         if self.identity is None or not _keeping():
             return self.jitted(*args)
-        if self.latest is not None:
+        settings = _settings()
+        if self.latest is not None and self.latest[0] == settings:
             # Raised before anything runs, where the arguments have other shapes.
             with contextlib.suppress(TypeError, ValueError):
-                return self.latest(*args)
-        self.latest = self._found(*args)
-        return self.latest(*args)
+                return self.latest[1](*args)
+        self.latest = settings, self._found(*args)
+        return self.latest[1](*args)
 
     def is_kept(self, *args: Any) -> bool:
         """Whether calling it compiles nothing."""
@@ -81,6 +82,7 @@ class Program:
 
 _compiling = threading.Lock()
 _threads = 0  # that are compiling programs to be kept
+_before: list[float] = []  # JAX's setting while there are such threads
 
 
 @contextlib.contextmanager
@@ -99,6 +101,8 @@ def _apart_from_jax() -> Iterator[list[str]]:
 
     jax.monitoring.register_event_listener(listen)
     with _compiling:
+        if not _threads:
+            _before.append(jax.config.values[_LEAST])
         _threads += 1
         jax.config.update(_LEAST, _NEVER)
     try:
@@ -107,7 +111,7 @@ def _apart_from_jax() -> Iterator[list[str]]:
         with _compiling:
             _threads -= 1
             if not _threads:
-                jax.config.update(_LEAST, KEPT_FROM)
+                jax.config.update(_LEAST, _before.pop())
         jax.monitoring.unregister_event_listener(listen)
 
 
@@ -120,15 +124,19 @@ def _keeping() -> bool:
     return bool(jax.config.values["jax_enable_compilation_cache"])
 
 
+def _settings() -> tuple:
+    """JAX's configuration, as this thread sees it, but for what is kept where."""
+    names = (n for n in jax.config.values if "cache" not in n)
+    return tuple(getattr(jax.config, name, None) for name in names)
+
+
 def _surroundings() -> str:
     """All that a program may depend on besides its identity and its arguments."""
-    # Not where programs are kept; a setting that is no plain value says nothing here.
-    config = {n: v for n, v in jax.config.values.items() if "cache" not in n}
     flags = [os.environ.get(n) for n in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
     devices = [
         (d.platform, d.device_kind, d.client.platform_version) for d in jax.devices()
     ]
-    return repr((sorted(config.items()), flags, devices, _machine(), _sources()))
+    return repr((_settings(), flags, devices, _machine(), _sources()))
 
 
 @cache

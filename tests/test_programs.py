@@ -9,7 +9,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import programs
 from fedjax_mos.engine import block
-from fedjax_mos.lab import assemble, catalog, initial
+from fedjax_mos.lab import assemble, catalog, initial, population
 from fedjax_mos.lab.structure import identity
 from tests.lab.test_programs import counted
 
@@ -161,3 +161,27 @@ def test_identities_differ_where_structures_do():
     assert {identity(dataclasses.replace(SMALL, **c)) for c in same} == {
         identity(SMALL)
     }
+
+
+def test_settings_of_jax_count_within_a_process():
+    """Also those of a context: a program that was traced otherwise is not used."""
+    made = programs.Program(jax.jit(lambda x: x + 1), "plus one")
+    x = np.ones(3, np.float32)
+    made(x)
+    with jax.default_matmul_precision("highest"):
+        made(x)
+        made(x)
+    assert len(files()) == 2
+
+
+def test_moments_tell_inputs_apart():
+    """What is subtracted from which input is part of a program."""
+    x = {"a": np.zeros((8, 2), np.float32), "b": np.zeros((8, 2), np.float32)}
+    y = np.arange(8) % 2
+    tokens = []
+    for mean in ({"a": 0.5, "b": None}, {"a": None, "b": 0.5}):
+        data = fm.arrays(x, y, x, y)._replace(mean=mean)
+        one = dataclasses.replace(SMALL, dataset=data, clients=2, cohort=2)
+        people = population.population_of(one)
+        tokens.append(people.token)
+    assert tokens[0] != tokens[1]

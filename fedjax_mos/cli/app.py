@@ -13,7 +13,7 @@ from fedjax_mos._version import __version__
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("commands", "run", "Run one experiment."),
     "compare": ("commands", "compare_methods", "Compare methods."),
-    "resume": ("commands", "resume", "Go on with a run or comparison that was ended."),
+    "resume": ("commands", "resume", "Resume a run or a comparison."),
     "sweep": ("studies", "sweep_options", "Try many configurations as one program."),
     "tune": ("studies", "tune_numbers", "Tune numbers by gradient through the run."),
     "plot": ("showing", "plot", "Draw results that were written before."),

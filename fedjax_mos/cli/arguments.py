@@ -88,12 +88,12 @@ def repeated(
     config: Path, method: "Method", settings: tuple[str, ...]
 ) -> "tuple[Experiment, int | None]":
     """The experiment and the number of seeds that a config.json tells of."""
-    from fedjax_mos.lab.run_folder import resumed
+    from fedjax_mos.lab import run_folder
     from fedjax_mos.lab.setting import Method
 
     if settings or method != Method():
         raise ValueError("config says everything: give no other option with it")
-    return resumed(config)
+    return run_folder.repeated(config)
 
 
 def check_target(target: float | None) -> None:
@@ -106,7 +106,7 @@ def check_target(target: float | None) -> None:
 
 def end_run(folder: Path, shown: "Shown") -> None:
     """Say where results are; exit with a status that says how it ended."""
-    end(folder, shown.complete, f"fedjax-mos resume {folder} goes on with it")
+    end(folder, shown.complete, f"fedjax-mos resume {folder} resumes it")
     if lost := shown.diverged:
         text = "; ".join(f"{name} in round {at}" for name, at in lost.items())
         print(f"diverged: {text}. Try a smaller step size (lr).", file=sys.stderr)

@@ -55,7 +55,7 @@ def run(
 
 
 def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> None:
-    """Go on with a run or a comparison that was ended, from its last checkpoint.
+    """Resume a run or a comparison from its last checkpoint.
 
     Args:
         folder: What run or compare writes to.

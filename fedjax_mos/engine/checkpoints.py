@@ -48,13 +48,17 @@ class Checkpoints:
         self.every = every
         self.spoke = time.monotonic()
 
-    def wanted(self, ends: bool, done: bool) -> bool:
+    def of(self, **more: Any) -> "Checkpoints":
+        """The same folder, with more that must be the same."""
+        return Checkpoints(self.folder, self.about | more, self.every)
+
+    def wanted(self, interrupted: bool, ended: bool) -> bool:
         """Whether to write one now: it is time, or the run ends (not if it was short).
 
-        A run that is `done` before the first checkpoint can be repeated in that time.
+        A run that ends before the first checkpoint can be repeated in that time.
         """
         late = time.monotonic() - self.spoke >= self.every
-        return late or (ends and not done) or (done and bool(self._all()))
+        return late or interrupted or (ended and bool(self._all()))
 
     def save(
         self,
@@ -105,10 +109,6 @@ class Checkpoints:
                 history = {name: as_cells(file[name]) for name in file.files}
             return _read_state(path / _STATE, like), history, stored["metrics"]
         return None
-
-    def clear(self) -> None:
-        """Remove all of them."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _check(self, path: Path, stored: dict[str, Any]) -> None:
         if stored["format"] != FORMAT:

@@ -62,8 +62,9 @@ def per_client(
 ) -> Callable[[Params, FederatedData], Metrics]:
     """A pure function `(params, data) -> {metric: [N]}` of means per client.
 
-    NaN for a client without examples (or whose examples all have weight zero). Costs
-    what `evaluator` costs on the same examples, and memory for 8 x N numbers.
+    NaN for a client without examples (or whose examples all have weight zero), infinity
+    where examples gave NaN. Costs what `evaluator` costs on the same examples, and
+    memory for 8 x N numbers.
     """
     layout = vmapped() if backend is None else backend
 
@@ -94,9 +95,19 @@ def per_client(
             return jax.lax.scan(add, zeros, positions)[0]
 
         total = layout.total(group, (params, data), grouped)
-        return {name: value / weight for name, (value, weight) in total.items()}
+        return {name: mean_or_nan(*sums) for name, sums in total.items()}
 
     return evaluate
+
+
+def mean_or_nan(value: jax.Array, weight: jax.Array) -> jax.Array:
+    """value / weight: NaN where there is no weight, and only there.
+
+    What is not a number for another reason is infinite, so that no statistic over
+    clients can take it for a client without examples.
+    """
+    mean = value / weight
+    return jnp.where((weight > 0) & jnp.isnan(mean), jnp.inf, mean)
 
 
 def _sum(

@@ -44,7 +44,8 @@ class History:
 
     def add(self, out: Block, length: int, evaluated: np.ndarray) -> None:
         """Record a block of `length` rounds, some of which were `evaluated`."""
-        block = jax.device_get(out)  # the one transfer of the block
+        # The one transfer of the block.
+        block = jax.tree.map(_plain, jax.device_get(out))
         if not self.lanes:
             block = jax.tree.map(lambda leaf: leaf[None], block)
         block = jax.tree.map(lambda leaf: leaf[:, :length], block)
@@ -105,7 +106,7 @@ class History:
     def restore(
         self, columns: Mapping[str, np.ndarray], evaluations: list[str]
     ) -> None:
-        """Go on from what `columns` gave, in this process or in an earlier one."""
+        """Resume from what `columns` gave, in this process or in an earlier one."""
         found = {name: np.asarray(value) for name, value in columns.items()}
         self.parts, self.metrics = [found], list(evaluations)
         self.rounds = found["bits_up"].shape[1]
@@ -135,6 +136,11 @@ class History:
         flat = {name: value.reshape(-1) for name, value in columns.items()}
         frame = pd.DataFrame(index | flat)
         return frame if self.lanes else frame.drop(columns="lane")
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """In a type that NumPy has: bfloat16 as float32, the same numbers."""
+    return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
 def as_cells(values: np.ndarray) -> np.ndarray:

@@ -31,6 +31,8 @@ from fedjax_mos.types import (
 if TYPE_CHECKING:
     import pandas as pd
 
+# Why a run is over, in `frame.attrs["ended"]`.
+DONE, DIVERGED, STOPPED, INTERRUPTED = "done", "diverged", "stopped", "interrupted"
 Stop = Callable[["pd.DataFrame"], bool]  # the frame so far -> whether that is enough
 
 
@@ -64,8 +66,8 @@ def run(
 
     `diverged` is true from the round on in which a loss or a parameter was no finite
     number; a run whose lanes have all diverged ends there. With `checkpoints`, a
-    folder, the state is kept there from time to time, and the same call goes on from
-    it, bit for bit.
+    folder, the state is kept there from time to time, and the same call resumes from
+    it, bit for bit. `frame.attrs["ended"]` says why the run ended.
 
     The caller's `state` stays usable.
     """
@@ -78,20 +80,27 @@ def run(
     history = History(lanes, first)
     if isinstance(checkpoints, Path | str):
         checkpoints = Checkpoints(checkpoints)
-    if checkpoints is not None and (found := checkpoints.latest(state)):
-        state, columns, metrics = found
-        history.restore(columns, metrics)
-        if history.rounds > rounds:
-            raise ValueError(
-                f"rounds must be at least {history.rounds}, as were run: got {rounds}"
-            )
-        history.forget_extra(every, last)
+    if checkpoints is not None:
+        numbers = np.asarray(jax.random.key_data(key)).tolist()
+        checkpoints = checkpoints.of(first=first, key=numbers)
+        if found := checkpoints.latest(state):
+            state, columns, metrics = found
+            history.restore(columns, metrics)
+            if history.rounds > rounds:
+                raise ValueError(
+                    f"rounds must be at least {history.rounds}, as were run: "
+                    f"got {rounds}"
+                )
+            history.forget_extra(every, last)
     (data, stores), (state, key) = _placed(sim, data, stores, state, key)
     update = sim.host_update
     known = is_compiled(sim, evaluate, report, data, stores, state, key)
     bar = Progress(rounds, progress, compiling=not known, done=history.rounds)
+    ended = _ended(history, rounds, stop)
     with bar, deferred_interrupt() as interrupted:
         for begin, end in _visits(first + history.rounds, last, update):
+            if ended:
+                break
             if update is not None and host_updates.due(update, begin):
                 state, *bits = host_updates.updated(update, data, state, lanes)
                 state = sim.backend.place((), state, lanes)[1]
@@ -103,22 +112,32 @@ def run(
             )
             history.add(out, end - begin, flags)
             bar.update(end - begin, history.last)
-            ends = interrupted.is_set() or end == last
-            if checkpoints is not None and checkpoints.wanted(ends, end == last):
+            ended = _ended(history, rounds, stop if flags.any() else None)
+            if not ended and interrupted.is_set():  # looked at once in a block
+                ended = INTERRUPTED
+            if checkpoints is not None and checkpoints.wanted(
+                ended == INTERRUPTED, bool(ended)
+            ):
                 checkpoints.save(end, state, history.columns(), history.metrics)
-            if interrupted.is_set():
-                bar.write(f"interrupted after round {history.rounds} of {rounds}")
-                if evaluate is not None and not flags[end - begin - 1]:
-                    over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
-                    history.evaluated(over(state, stores))
-            if history.diverged.all() and not ends:
-                bar.write(f"diverged by round {end}: not all numbers are finite")
-            if ends or history.diverged.all():
-                break
-            if stop is not None and flags.any() and stop(history.frame()):
-                bar.write(f"stopped after round {history.rounds} of {rounds}, as asked")
-                break
-    return state, history.frame()
+            if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
+                over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
+                history.evaluated(over(state, stores))
+        if ended and ended != DONE:
+            bar.write(f"{ended} after round {history.rounds} of {rounds}")
+    frame = history.frame()
+    frame.attrs["ended"] = ended
+    return state, frame
+
+
+def _ended(history: History, rounds: int, stop: Stop | None) -> str:
+    """Why a run is over; empty: it is not."""
+    if history.rounds == 0:
+        return ""
+    if history.rounds == rounds:
+        return DONE
+    if history.diverged.all():
+        return DIVERGED
+    return STOPPED if stop is not None and stop(history.frame()) else ""
 
 
 def compile_run(

@@ -16,7 +16,7 @@ from fedjax_mos.lab.initial import Begin, begin_of, initial_model
 from fedjax_mos.lab.network import Network, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.simulation import simulation_of
-from fedjax_mos.lab.structure import hp_of, identity, structure
+from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.latest import Latest
 from fedjax_mos.machine import keep_programs
 from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulation
@@ -118,9 +118,8 @@ def _functions(experiment: "Experiment", people: Population, lanes: int) -> Func
     by_client = by_client_of(experiment, sim, measure)
     if by_client is not None:
         evaluate, by_client = with_statistics(evaluate, by_client), jax.jit(by_client)
-    known = identity(experiment, people.token, lanes)
-    evaluate.identity = known  # type: ignore[attr-defined]
-    begin = begin_of(experiment, people, network, sim, known)
+    evaluate.identity = sim.identity  # type: ignore[attr-defined]
+    begin = begin_of(experiment, people, network, sim)
     return Functions(sim, network, evaluate, by_client, start, begin)
 
 

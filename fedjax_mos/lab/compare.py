@@ -13,7 +13,7 @@ from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.parts import default_parts
 from fedjax_mos.lab.result import HISTORY, Result
-from fedjax_mos.lab.run_folder import LOCK, alone
+from fedjax_mos.lab.run_folder import alone, is_empty
 from fedjax_mos.lab.setting import Setting
 from fedjax_mos.lab.showing import Shown
 
@@ -122,7 +122,7 @@ def _compare(
     for number, (name, member) in enumerate(members.items()):
         if number % _AHEAD == 0:
             ahead = dict([*members.items()][number : number + _AHEAD])
-            todo = [one for n, one in ahead.items() if not _is_done(out, n)]
+            todo = [one for n, one in ahead.items() if not _is_done(out, n, one)]
             compile_together(todo, seeds, progress=progress)
         if progress:
             print(f"{name} ({seeds} seeds)", file=sys.stderr)
@@ -153,20 +153,19 @@ def _claim(
 ) -> None:
     """Make a folder this comparison's; one of another is refused."""
     path = folder / folders.CONFIG
-    if not any(inside.name != LOCK for inside in folder.iterdir()):
-        _write_config(folder, members, seeds, target, complete=False)
-        return
+    fresh = is_empty(folder)
     known = folders.read_json(path) if path.exists() else {}
-    if known.get("kind") != "comparison":
+    if not fresh and known.get("kind") != "comparison":
         raise FileExistsError(
             "out must be a new or empty folder, or one of the same comparison: "
             f"{folder} is not"
         )
-    if known["members"] != list(members):
+    if not fresh and known["members"] != list(members):
         raise ValueError(
             f"out must be a folder of the same comparison: {folder} has the members "
             f"{', '.join(known['members'])}"
         )
+    _write_config(folder, members, seeds, target, complete=False)
 
 
 def _write_config(
@@ -187,10 +186,14 @@ def _write_config(
     folders.write_json(folder / folders.CONFIG, stored)
 
 
-def _is_done(out: Path | None, name: str) -> bool:
+def _is_done(out: Path | None, name: str, member: Experiment) -> bool:
     """Whether a member's folder says that it is complete."""
     path = Path() if out is None else out / _file_name(name) / folders.CONFIG
-    return out is not None and path.exists() and folders.read_json(path)["complete"]
+    if out is None or not path.exists():
+        return False
+    stored = folders.read_json(path)
+    same = stored.get("experiment", {}).get("rounds") == member.rounds
+    return bool(stored["complete"] and same)
 
 
 def members_of(

@@ -20,7 +20,7 @@ from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
 from fedjax_mos.engine.rollout import Report
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.run import INTERRUPTED, Stop
 from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
@@ -29,7 +29,7 @@ from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import RunFolder, alone
 from fedjax_mos.lab.setting import Method
-from fedjax_mos.lab.stopping import divergences, stop_of
+from fedjax_mos.lab.stopping import stop_of
 from fedjax_mos.schedule import Schedule, check_length
 from fedjax_mos.types import Key, RoundState
 
@@ -121,7 +121,7 @@ class Experiment(Method):
         if out is None:
             return self._run(seeds, progress, stop, None)
         with alone(Path(out)):
-            folder = RunFolder(Path(out), self, seeds)
+            folder = RunFolder(Path(out), self, seeds, target)
             if folder.done:
                 return Result.read(out)
             checkpoints = folder.checkpoints(checkpoint_every)
@@ -146,6 +146,14 @@ class Experiment(Method):
                 flush=True,
             )
         state, key = self._start(made, seeds)
+
+        def named(frame: "pd.DataFrame") -> "pd.DataFrame":
+            if seeds is None:
+                return frame
+            frame = frame.assign(lane=frame["lane"] + self.seed)
+            return frame.rename(columns={"lane": "seed"})
+
+        enough = stop_of(self.stop_at, stop)
         state, frame = made.run(
             state,
             key,
@@ -153,30 +161,21 @@ class Experiment(Method):
             every=self.eval_every,
             report=self._report,
             progress=progress,
-            stop=stop_of(self.stop_at, stop),
+            stop=enough and (lambda frame: enough(split_cohorts(named(frame))[0])),
             checkpoints=checkpoints,
         )
-        if seeds is not None:
-            frame["lane"] += self.seed
-            frame = frame.rename(columns={"lane": "seed"})
-        frame, cohorts = split_cohorts(frame)
+        complete = frame.attrs["ended"] != INTERRUPTED
+        frame, cohorts = split_cohorts(named(frame))
         first = None if seeds is None else self.seed
         return Result(
             self,
             frame,
             state.server.params,
             state,
-            complete=self._is_complete(frame, stop),
+            complete=complete,
             cohorts=cohorts,
             clients=client_frame(made, state, cohorts, first),
         )
-
-    def _is_complete(self, frame: "pd.DataFrame", stop: Stop | None) -> bool:
-        """Whether it came to its end: all rounds, its target, or nowhere."""
-        if int(frame["round"].max()) == self.rounds or divergences(frame).all():
-            return True
-        enough = stop_of(self.stop_at, stop)
-        return enough is not None and bool(enough(frame))
 
     def compile(self, seeds: int | None = None) -> None:
         """Compile what `run` needs, so that it starts at once."""

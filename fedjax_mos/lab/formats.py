@@ -48,3 +48,22 @@ def in_unit(metric: str, value: float) -> str:
     ('90 %', '0.25')
     """
     return f"{100 * value:g} %" if in_percent(metric) else f"{value:g}"
+
+
+def rounds_text(
+    reached: int, seeds: int, mean: float, away: float, at_least: float, ran: int
+) -> str:
+    """Rounds to a target: T+ where no seed reached it in T rounds.
+
+    Where only some did, a bound that holds for all.
+
+    >>> rounds_text(2, 2, 12.0, 1.5, 12.0, 50), rounds_text(0, 2, 0, 0, 50, 50)
+    ('12.0 ± 1.5', '50+')
+    >>> rounds_text(1, 2, 10.0, math.nan, 30.0, 50)
+    '≥ 30.0 (1/2)'
+    """
+    if reached == 0:
+        return f"{ran}+"
+    if reached < seeds:
+        return f"\N{GREATER-THAN OR EQUAL TO} {at_least:.1f} ({reached}/{seeds})"
+    return f"{mean:.1f}" if math.isnan(away) else f"{mean:.1f} ± {away:.1f}"

@@ -18,6 +18,7 @@ from fedjax_mos.components import Spec
 from fedjax_mos.data.store import federate
 from fedjax_mos.engine.round import rehearsal
 from fedjax_mos.lab.simulation import DEFAULT_STEPS
+from fedjax_mos.schedule import at_start
 from fedjax_mos.types import FederatedData, Key, LocalWork, Params, PyTree
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def gradients(algorithm: Spec) -> Gradients:
     counts = []
     for steps in (3, 5):
         local, params, data = toy_client(steps)
-        algo, key = algorithm.build(local, **algorithm.hp), jax.random.key(0)
+        algo, key = algorithm.build(local, **at_start(algorithm.hp)), jax.random.key(0)
         args = (*algo.init(params, key), data, key)
         counts.append(_marks(jax.make_jaxpr(rehearsal(algo))(*args).jaxpr))
     per_step = (counts[1].get(_BATCH, 0) - counts[0].get(_BATCH, 0)) // 2

@@ -34,7 +34,6 @@ def begin_of(
     people: Population,
     network: Network,
     sim: Simulation,
-    identity: str | None,
 ) -> Begin:
     """`(data, seed, hp) -> state, key`, for one seed or for seeds and numbers [S].
 
@@ -49,7 +48,7 @@ def begin_of(
 
             return jax.vmap(one)(seed) if seed.shape else one(seed)
 
-        known = None if identity is None else repr((model, "models"))
+        known = None if sim.identity is None else repr((model, "models"))
         return experiment, Program(models, known)
 
     @partial(jax.jit, compiler_options=compiler_options())
@@ -61,7 +60,7 @@ def begin_of(
     model = (model_structure(experiment), people.token)
     wide = jax.config.values["jax_enable_x64"]
     models = _MODELS.get((model, wide), make)[1]
-    known = None if identity is None else f"states of {identity}"
+    known = None if sim.identity is None else f"states of {sim.identity}"
     first = Program(states, known)
 
     def begin(data: FederatedData, seed: np.ndarray, hp: Hp) -> tuple[RoundState, Key]:

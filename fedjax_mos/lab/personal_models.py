@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_mos.client.tools import over_all
 from fedjax_mos.data.store import views
-from fedjax_mos.engine.evaluation import Measure, weighted
+from fedjax_mos.engine.evaluation import Measure, mean_or_nan, weighted
 from fedjax_mos.types import (
     Backend,
     Batch,
@@ -56,11 +56,14 @@ def per_client_personal(
             }
 
         total = over_all(means, mine, k_client, batch_size)
-        some = mine.size > 0
+        none = mine.size == 0
         return (
             (),
             row,
-            {n: jnp.where(some, v / w, jnp.nan) for n, (v, w) in total.items()},
+            {
+                n: jnp.where(none, jnp.nan, mean_or_nan(v, w))
+                for n, (v, w) in total.items()
+            },
         )
 
     def evaluate(

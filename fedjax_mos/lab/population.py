@@ -33,7 +33,7 @@ class Population(NamedTuple):
     stores: dict[str, FederatedData]
     outputs: int  # classes, or numbers in a label
     normalise: Callable[[PyTree], PyTree]
-    moments: bytes = b""  # what `normalise` subtracts and divides by
+    moments: str = ""  # what `normalise` subtracts and divides by
 
     @property
     def token(self) -> Hashable:
@@ -119,8 +119,11 @@ def _divided(
     if dataset.valid is not None:
         stores["valid"] = federate(*dataset.valid)
     outputs = dataset.classes or _numbers(dataset.train.y)
-    scale = jax.tree.leaves((dataset.mean, dataset.std))
-    moments = b"".join(np.asarray(leaf).tobytes() for leaf in scale)
+    scale, tree = jax.tree.flatten(
+        (dataset.mean, dataset.std), is_leaf=lambda leaf: leaf is None
+    )
+    arrays = [None if s is None else np.asarray(s) for s in scale]
+    moments = repr((tree, [a if a is None else (a.shape, a.tobytes()) for a in arrays]))
     return Population(train, stores, outputs, normalise(dataset), moments)
 
 

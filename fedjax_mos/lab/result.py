@@ -50,6 +50,13 @@ class Result(Shown):
         """This result by its name, as a comparison has several."""
         return {self.name: self}
 
+    @property
+    def by_seed(self) -> "pd.DataFrame":
+        """The frame, with a column `seed` also where there is one seed only."""
+        if "seed" in self.frame or self.experiment is None:
+            return self.frame
+        return self.frame.assign(seed=self.experiment.seed)
+
     def apply(self, x: PyTree) -> jax.Array:
         """The trained model's outputs for raw examples; of several seeds, of each."""
         if self.experiment is None:
@@ -62,7 +69,7 @@ class Result(Shown):
     def summary(self, target: float | None = None) -> list[dict[str, Any]]:
         """One run in a few numbers, seed by seed."""
         (at,) = self.targets_of(target)
-        runs = summaries.by_seed(self.frame)
+        runs = summaries.by_seed(self.by_seed)
         return [{"seed": s} | summaries.summary(rows, at) for s, rows in runs.items()]
 
     def targets_of(
@@ -100,6 +107,7 @@ class Result(Shown):
             complete=self.complete,
             target=self.targets_of(None)[0],
             data=folders.data_hash(self.experiment),
+            asked_target=target,
         )
         folders.write_json(folder / "summary.json", self.summary(target))
         folders.write_arrays(folder / _PARAMS, self.params)

@@ -1,4 +1,4 @@
-"""Going on with what a folder tells of."""
+"""Runs and comparisons resumed from their folders."""
 
 import dataclasses
 from pathlib import Path
@@ -7,11 +7,11 @@ from fedjax_mos.lab import folders
 from fedjax_mos.lab.compare import Comparison, compare
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.result import Result
-from fedjax_mos.lab.run_folder import resumed
+from fedjax_mos.lab.run_folder import repeated
 
 
 def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison:
-    """Go on with a run or a comparison from its last checkpoint, to `rounds` rounds.
+    """Resume a run or a comparison from its last checkpoint, to `rounds` rounds.
 
     A finished one is read.
     """
@@ -22,8 +22,9 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder} holds no run to resume: {error}") from error
     if kind == "run":
-        experiment, seeds = resumed(folder / folders.CONFIG)
-        return _with_rounds(experiment, rounds).run(seeds, out=folder)
+        experiment, seeds = repeated(folder / folders.CONFIG)
+        more = _with_rounds(experiment, rounds)
+        return more.run(seeds, out=folder, target=stored.get("asked_target"))
     if kind != "comparison" or "experiments" not in stored:
         raise ValueError(
             f"{folder} holds a {kind}: give the same command again to resume it"

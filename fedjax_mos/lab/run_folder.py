@@ -14,9 +14,8 @@ from fedjax_mos.lab import folders
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
-LOCK = ".lock"
-# A resumed run may have more rounds, and may be told to end elsewhere.
-_FREE = ("rounds", "stop_at")
+_LOCK = ".lock"
+_FREE = ("rounds",)  # of which a resumed run may have more
 
 
 @contextmanager
@@ -24,7 +23,7 @@ def alone(folder: Path) -> Iterator[None]:
     """Make `folder`, and keep other processes from writing to it meanwhile."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / LOCK, timeout=0)
+        lock = FileLock(folder / _LOCK, timeout=0)
         lock.acquire()
     except Timeout:
         raise ValueError(
@@ -37,8 +36,12 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.release()
-        (folder / LOCK).unlink(missing_ok=True)
+        lock.release()  # the file stays: another process may be waiting for it
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but its lock."""
+    return not any(path.name != _LOCK for path in folder.iterdir())
 
 
 class RunFolder:
@@ -48,12 +51,21 @@ class RunFolder:
     """
 
     def __init__(
-        self, folder: Path, experiment: "Experiment", seeds: int | None
+        self,
+        folder: Path,
+        experiment: "Experiment",
+        seeds: int | None,
+        target: float | None = None,
     ) -> None:
         self.folder = folder
         data = folders.data_hash(experiment)
         stored = folders.config(
-            experiment, "run", seeds=seeds, complete=False, data=data
+            experiment,
+            "run",
+            seeds=seeds,
+            complete=False,
+            data=data,
+            asked_target=target,
         )
         self.stored = json.loads(json.dumps(stored, default=str))
         known = self._known()
@@ -64,8 +76,13 @@ class RunFolder:
                 f"out must be a new folder or one of the same run: in {folder} "
                 f"{different}"
             )
-        ran = known["experiment"]["rounds"] if known else None
-        self.done = bool(known and known["complete"] and ran == experiment.rounds)
+        ran = known["experiment"]["rounds"] if known and known["complete"] else 0
+        if experiment.rounds < ran:
+            raise ValueError(
+                f"rounds must be at least {ran}, as {folder} has: got "
+                f"{experiment.rounds}"
+            )
+        self.done = ran == experiment.rounds
 
     def checkpoints(self, every: float) -> Checkpoints:
         """Where the state is kept, every so many seconds."""
@@ -73,7 +90,7 @@ class RunFolder:
 
     def _known(self) -> dict[str, Any] | None:
         """What the folder says of itself; None if it is empty."""
-        if not any(path.name != LOCK for path in self.folder.iterdir()):
+        if is_empty(self.folder):
             return None
         try:
             found = folders.read_json(self.folder / folders.CONFIG)
@@ -86,7 +103,7 @@ class RunFolder:
         return found
 
 
-def resumed(path: Path) -> "tuple[Experiment, int | None]":
+def repeated(path: Path) -> "tuple[Experiment, int | None]":
     """The experiment, and the number of seeds, that a run's config.json tells of."""
     try:
         stored = folders.read_json(path)

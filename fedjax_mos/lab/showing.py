@@ -139,7 +139,7 @@ class Shown:
 
     @property
     def _frames(self) -> "dict[str, pd.DataFrame]":
-        return {name: result.frame for name, result in self.members.items()}
+        return {name: result.by_seed for name, result in self.members.items()}
 
     @cached_property
     def _examples_per_round(self) -> dict[str, float]:

@@ -71,7 +71,9 @@ def simulation_of(
         warm_up_backend=layout(people.clients),
         **made,
     )
-    known = identity(experiment, people.token, lanes)
+    # The layout may depend on what the token only summarises.
+    layouts = (layout(slots).name, layout(people.clients).name)
+    known = identity(experiment, people.token, lanes, layouts)
     if known is None:
         return sim
     warm = sim.warm_up

@@ -93,7 +93,6 @@ def seconds_per_round(frame: "pd.DataFrame") -> float:
 def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
     """One run in a few numbers; bits and seconds are totals."""
     metric = main_metric(frame)
-    last = frame.ffill().iloc[-1]  # the last value that there was
     losses = [n for n in ("test_loss", "train_loss") if n in frame]
     reached = rounds_to_target(frame, target, metric)
     at = frame[frame["round"] == reached]
@@ -101,9 +100,9 @@ def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
     return {
         "rounds": int(frame["round"].iloc[-1]),
         "metric": metric,
-        "final": float(last[metric]),
+        "final": _final(frame, metric),
         "best": float(best),
-        **{f"final_{name}": float(last[name]) for name in losses},
+        **{f"final_{name}": _final(frame, name) for name in losses},
         "target": target,
         "rounds_to_target": None if np.isnan(reached) else int(reached),
         "bits_to_target": None

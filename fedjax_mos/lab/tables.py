@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.columns import falls
-from fedjax_mos.lab.formats import in_unit, p_value, pair, signed
+from fedjax_mos.lab.formats import in_unit, p_value, pair, rounds_text, signed
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.statistics import SPREADS, check_spread, paired, spread
 
@@ -60,7 +60,10 @@ def _row(
         "seeds": len(final),
         # Not the mean over those that happened to survive.
         "final": final.mean(skipna=False),
-        "diverged": int(final.isna().sum()),
+        "diverged": sum(
+            summaries.diverged_at(run) is not None
+            for run in summaries.by_seed(frame).values()
+        ),
         "diverged_at": summaries.diverged_at(frame) or np.nan,
         "final_spread": spread(final, asked.spread),
         "rounds": int(frame["round"].max()),
@@ -207,17 +210,14 @@ def _final(row: Any) -> str:
 
 
 def _rounds(row: Any, target: float) -> str:
-    reached, seeds = row[f"reached_{target:g}"], row["seeds"]
-    if reached == 0:
-        return f"{row['rounds']}+"
-    if reached < seeds:
-        return (
-            f"\N{GREATER-THAN OR EQUAL TO} {row[f'at_least_{target:g}']:.1f} "
-            f"({reached}/{seeds})"
-        )
-    away = row[f"rounds_to_{target:g}_spread"]
-    mean = f"{row[f'rounds_to_{target:g}']:.1f}"
-    return mean if np.isnan(away) else f"{mean} ± {away:.1f}"
+    return rounds_text(
+        row[f"reached_{target:g}"],
+        row["seeds"],
+        row[f"rounds_to_{target:g}"],
+        row[f"rounds_to_{target:g}_spread"],
+        row[f"at_least_{target:g}"],
+        row["rounds"],
+    )
 
 
 def _words(metric: str) -> str:

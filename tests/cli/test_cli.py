@@ -45,6 +45,11 @@ RUN_FILES = {
 PNG = b"\x89PNG"
 
 
+def names_in(folder):
+    """What a user sees in it."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+
+
 class Done(NamedTuple):
     """A finished command."""
 
@@ -101,7 +106,7 @@ def compared(tmp_path_factory):
 def test_run_writes_what_it_promises(ran):
     """A file or a column that programs and people look for is gone."""
     assert ran.code == 0
-    assert {path.name for path in ran.folder.iterdir()} == RUN_FILES
+    assert names_in(ran.folder) == RUN_FILES
     history = pd.read_csv(ran.folder / "history.csv")
     assert list(history.columns[:4]) == COLUMNS[:4]
     assert set(COLUMNS) <= set(history.columns)
@@ -167,7 +172,7 @@ def test_run_as_a_process(tmp_path):
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     assert f"results in runs/{folder.name}" in done.stdout
-    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    assert names_in(folder) == RUN_FILES
 
 
 def test_full_folder_is_refused(tmp_path):
@@ -203,7 +208,7 @@ def test_interrupted_run_keeps_its_rounds(tmp_path):
     done = command(*words, "--rounds", 23, "--out", tmp_path)
     assert done.code == 130
     assert "interrupted after round 20 of 23" in done.err
-    files = {path.name for path in tmp_path.iterdir()}
+    files = names_in(tmp_path)
     assert files == RUN_FILES | {"checkpoints"}
     assert f"fedjax-mos resume {tmp_path}" in done.err
     rounds = pd.read_csv(tmp_path / "history.csv")["round"]
@@ -218,7 +223,7 @@ def test_interrupted_comparison_keeps_its_members(tmp_path):
     members = ["--algorithms", "fedavg/ucs", "fedmos/ucs"]
     done = command(*words, *members, "--out", tmp_path)
     assert done.code == 130
-    names = {path.name for path in tmp_path.iterdir()}
+    names = names_in(tmp_path)
     assert names == {"fedavg-ucs", "comparison.csv", "config.json", "curves.png"}
     assert "fedavg/ucs" in done.out and "fedmos/ucs" not in done.out
 
@@ -230,12 +235,12 @@ def test_compare_writes_what_it_promises(compared):
     """A member without its folder, or no common table and figure."""
     assert compared.code == 0
     members = {"fedmos-acs", "fedavg-ucs"}
-    names = {path.name for path in compared.folder.iterdir()}
+    names = names_in(compared.folder)
     assert names == members | {"comparison.csv", "config.json", "curves.png"}
     assert (compared.folder / "curves.png").read_bytes().startswith(PNG)
     for member in members:
         inside = compared.folder / member
-        assert {path.name for path in inside.iterdir()} == RUN_FILES - {"curves.png"}
+        assert names_in(inside) == RUN_FILES - {"curves.png"}
         history = pd.read_csv(inside / "history.csv")
         assert list(history.columns[:5]) == ["seed", *COLUMNS[:4]]
         assert set(COLUMNS) <= set(history.columns)

@@ -17,6 +17,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos.engine import checkpoints as module
 from fedjax_mos.engine import run as loop
+from fedjax_mos.engine.block import Block
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.history import History
 from tests import problem
@@ -284,7 +285,35 @@ def test_another_version(name, tmp_path, capsys):
 def test_short_runs_write_none(tmp_path):
     """A run that is over before the first checkpoint can be repeated in that time."""
     kept = Checkpoints(tmp_path / "none", every=60)
-    assert not kept.wanted(ends=True, done=True)
-    assert kept.wanted(ends=True, done=False)  # an interrupt
-    assert not kept.wanted(ends=False, done=False)
-    assert Checkpoints(tmp_path, every=0).wanted(ends=False, done=False)
+    assert not kept.wanted(interrupted=False, ended=True)
+    assert kept.wanted(interrupted=True, ended=True)
+    assert not kept.wanted(interrupted=False, ended=False)
+    assert Checkpoints(tmp_path, every=0).wanted(interrupted=False, ended=False)
+
+
+def test_another_key_or_another_start_is_refused(tmp_path):
+    """The folder's run began elsewhere, or with other randomness."""
+    sim, data = simulate("plain"), problem.data()
+    state = sim.init(problem.softmax_params(), data, KEY)
+    more = {"progress": False, "checkpoints": Checkpoints(tmp_path, every=0)}
+    last, _ = fm.run(sim, data, state, KEY, 10, **more)
+    with pytest.raises(ValueError, match="first was 0 and is 10"):
+        fm.run(sim, data, last, KEY, 10, **more)
+    with pytest.raises(ValueError, match="key was"):
+        fm.run(sim, data, state, jax.random.key(9), 10, **more)
+
+
+def test_half_precision_is_kept(tmp_path):
+    """NumPy has no bfloat16: the history is resumed all the same."""
+    history = History(lanes=False, first=0)
+    half = jnp.full(10, 0.5, jnp.bfloat16)
+    bits, yes = np.ones((10, 2), np.uint32), np.ones(10, bool)
+    block = Block({"loss": half}, bits, bits, {}, (), yes)
+    history.add(block, 10, yes)
+    Checkpoints(tmp_path).save(10, {"a": half}, history.columns(), [])
+    state, columns, _ = Checkpoints(tmp_path).latest({"a": half})
+    again = History(lanes=False, first=0)
+    again.restore(columns, [])
+    again.add(block, 10, yes)
+    assert again.frame()["local_loss"].tolist() == [0.5] * 20
+    assert state["a"].dtype == jnp.bfloat16

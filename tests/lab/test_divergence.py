@@ -72,3 +72,21 @@ def test_the_command_line_ends_with_its_own_status(tmp_path, capsys):
     assert end.value.code == 3
     out, err = capsys.readouterr()
     assert "diverged (round" in out and "Try a smaller step size" in err
+
+
+def test_a_line_ends_with_the_first_seed_that_diverged():
+    """Also in the panel of the loss, whose last values are missing numbers."""
+    frame = CALM.run(3, progress=False).frame
+    lost = (frame["seed"] == 1) & (frame["round"] >= 5)
+    frame.loc[lost, ["train_loss", "test_loss"]] = np.nan
+    frame.loc[lost, "diverged"] = True
+    figure = fm.Result(CALM, frame, {}).curves()
+    for axis in figure.axes:
+        line, cross = axis.lines
+        assert max(line.get_xdata()) == 4 and cross.get_marker() == "x"
+
+
+def test_a_summary_has_no_number_of_before(wild):
+    """Nor an accuracy, which argmax gives of anything."""
+    for run in wild.summary():
+        assert np.isnan(run["final"]) and np.isnan(run["final_test_loss"])

@@ -13,7 +13,7 @@ import fedjax_mos as fm
 from fedjax_mos.engine import run as loop
 from fedjax_mos.engine.history import History
 from fedjax_mos.lab import population
-from fedjax_mos.lab.run_folder import alone, resumed
+from fedjax_mos.lab.run_folder import alone, repeated
 from tests.lab.tiny import TINY
 
 LONG = dataclasses.replace(TINY, rounds=23, eval_every=4)
@@ -158,13 +158,12 @@ def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "other" / "thesis.tex").write_text("text")
     with pytest.raises(FileExistsError, match="a new or empty folder"):
         start(tmp_path / "other", TINY)
-    assert not (tmp_path / "used" / ".lock").exists()
 
 
 def test_a_configuration_is_repeated_to_the_bit(tmp_path):
     """config.json of a folder tells everything; own objects are named."""
     found = start(tmp_path / "a", OTHER)
-    experiment, seeds = resumed(tmp_path / "a" / "config.json")
+    experiment, seeds = repeated(tmp_path / "a" / "config.json")
     assert seeds == 2
     same(start(tmp_path / "b", experiment, seeds), found)
     files = [tmp_path / name / "params.npz" for name in "ab"]
@@ -192,3 +191,37 @@ def test_stop_at_a_target_or_by_a_function(tmp_path):
 
     ours = far.run(progress=False, stop=stop)
     assert asked[:2] == [10, 20] and len(ours.frame) == 20 and ours.complete
+
+
+def test_fewer_rounds_do_not_overwrite_more(tmp_path):
+    """A finished run stays; one that stopped at a target is another run."""
+    start(tmp_path / "a", LONG)
+    with pytest.raises(ValueError, match="rounds must be at least 23.*got 5"):
+        start(tmp_path / "a", dataclasses.replace(LONG, rounds=5))
+    assert fm.read(tmp_path / "a").frame["round"].max() == 23
+    early = dataclasses.replace(LONG, stop_at=0.01, eval_every=1)
+    start(tmp_path / "b", early)
+    with pytest.raises(ValueError, match="stop_at was 0.01 and is 0.9"):
+        start(tmp_path / "b", dataclasses.replace(early, stop_at=0.9))
+
+
+def test_stop_sees_the_frame_that_results_have():
+    """With seeds by their numbers, and it is asked once per block."""
+    seen = []
+    one = dataclasses.replace(LONG, seed=7, rounds=40, cohorts=True)
+
+    def stop(frame):
+        seen.append((sorted(set(frame["seed"])), list(frame)))
+        return len(seen) == 2
+
+    result = one.run(2, progress=False, stop=stop)
+    assert len(seen) == 2 and seen[0][0] == [7, 8]
+    assert not any("cohort" in name for name in seen[0][1])
+    assert result.complete and result.frame["round"].max() == 20
+
+
+def test_sweeps_refuse_what_they_would_ignore():
+    """No stop and no cohorts, rather than silence."""
+    for changes in ({"stop_at": 0.5}, {"cohorts": True}):
+        with pytest.raises(ValueError, match="a sweep runs all rounds"):
+            fm.sweep(dataclasses.replace(TINY, **changes), lr=[0.1], progress=False)

@@ -23,7 +23,7 @@ def load_tfds(name: str, data_dir: str | Path | None = None) -> Dataset:
 
     folder = data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     folder = Path(folder).expanduser()
-    _check_features(folder / name.partition(":")[0])
+    _check_features(folder)
     try:
         builder = tfds.core.read_only_builder.builder_from_files(
             name, data_dir=str(folder)
@@ -57,7 +57,7 @@ def load_tfds(name: str, data_dir: str | Path | None = None) -> Dataset:
 
 
 def _check_features(folder: Path) -> None:
-    """Refuse a prepared folder whose features are not TFDS's own.
+    """Refuse a folder with data sets, this or another, of features not TFDS's own.
 
     TFDS imports the module of every class that features.json names, so that a folder
     from a stranger could run any code.

@@ -104,7 +104,8 @@ def _curve(
     per_round: float,
 ) -> bool:
     """One member's line; whether it has a band."""
-    frame, lost = _until_divergence(frame.dropna(subset=[metric]))
+    frame, lost = _until_divergence(frame)  # whose losses may be missing numbers
+    frame = frame.dropna(subset=[metric])
     if frame.empty:
         return False
     if smooth > 1:

@@ -95,10 +95,15 @@ class Cube:
             summaries.rounds_to_target, target, metric
         )
         groups = rounds.groupby("configuration")
+        # A run that does not reach it counts with its rounds, for a bound.
+        ran = self._last.set_index(["configuration", "seed"])["round"]
+        bounds = rounds.fillna(ran).groupby("configuration")
         out = self.frame.groupby("configuration").first()[list(self.axes)]
         out["rounds_to_target"] = groups.mean()
         out["rounds_std"] = groups.std()
         out["reached"], out["seeds"] = groups.count(), groups.size()
+        out["at_least"] = bounds.mean()
+        out["rounds"] = ran.groupby("configuration").max()
         return out
 
     def table(
@@ -117,7 +122,8 @@ class Cube:
             out[main], out[f"{main}_std"] = other["mean"], other["std"]
         reached = self.rounds_to_target(self._target(target), main)
         out = out.join(cells[["seeds", "diverged"]])
-        return out.join(reached[["rounds_to_target", "reached"]])
+        columns = ["rounds_to_target", "rounds_std", "reached", "at_least"]
+        return out.join(reached[columns]).assign(ran=reached["rounds"])
 
     def printed(
         self,
@@ -164,10 +170,9 @@ class Cube:
                 text = formats.pair(name, row[name], row[f"{name}_std"])
             line[name.replace("_", " ")] = text
         wanted = formats.in_unit(main, self._target(target))
-        reached, seeds = int(row["reached"]), int(row["seeds"])
-        rounds = "-" if reached == 0 else f"{row['rounds_to_target']:.1f}"
-        if 0 < reached < seeds:
-            rounds += f" ({reached}/{seeds})"
+        names = ("reached", "seeds", "rounds_to_target", "rounds_std", "at_least")
+        reached, seeds, mean, away, bound = (row[name] for name in names)
+        rounds = formats.rounds_text(reached, seeds, mean, away, bound, row["ran"])
         return line | {f"rounds to {wanted}": rounds}
 
     def write(

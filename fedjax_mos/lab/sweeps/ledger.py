@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.lab.folders import read_json, write_json
+from fedjax_mos.lab.run_folder import is_empty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +70,7 @@ def _claim(out: Path, plan: dict[str, Any]) -> None:
                 f"{', '.join(other)}{hint if other == ['pieces'] else ''}"
             )
         return
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if not is_empty(out):
         raise FileExistsError(
             f"out must be a new folder or one of the same sweep: {out} is neither"
         )

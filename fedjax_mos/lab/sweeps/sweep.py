@@ -13,6 +13,7 @@ from fedjax_mos.engine.interrupts import deferred_interrupt
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment
 from fedjax_mos.lab.folders import config, fingerprint
+from fedjax_mos.lab.run_folder import alone
 from fedjax_mos.lab.structure import hp_of
 from fedjax_mos.lab.sweeps.cube import Cube
 from fedjax_mos.lab.sweeps.grid import Range, configurations
@@ -55,15 +56,33 @@ def sweep(
     call is resumed where it was interrupted. An interrupt (Ctrl-C) gives up the piece
     under way and returns what is finished.
     """
-    from tqdm import tqdm
-
     check_experiment(experiment)
     tried = configurations(points, over, random, experiment.seed)
     all_lanes = lanes(experiment, tried, seeds, independent)
+    for one in (lane.experiment for lane in all_lanes):
+        if one.stop_at is not None or one.cohorts:
+            raise ValueError(
+                "a sweep runs all rounds and keeps no cohorts: stop_at and cohorts "
+                f"must not be given, got {one.stop_at} and {one.cohorts}"
+            )
     cut = pieces(all_lanes, width)
-    folder = None if out is None else Path(out)
-    plan = {} if folder is None else _plan(experiment, all_lanes, cut)
-    ledger = Ledger(plan, folder)
+    if out is None:
+        return _swept(experiment, all_lanes, cut, Ledger({}, None), progress)
+    with alone(Path(out)):
+        ledger = Ledger(_plan(experiment, all_lanes, cut), Path(out))
+        return _swept(experiment, all_lanes, cut, ledger, progress)
+
+
+def _swept(
+    experiment: Experiment,
+    all_lanes: Sequence[Lane],
+    cut: Sequence[Piece],
+    ledger: Ledger,
+    progress: bool,
+) -> Cube:
+    """All pieces that the ledger does not have."""
+    from tqdm import tqdm
+
     todo = [i for i in range(len(cut)) if i not in ledger.parts]
     built = None
     shown = {"total": len(cut), "initial": len(cut) - len(todo), "unit": "piece"}

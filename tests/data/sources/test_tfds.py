@@ -152,5 +152,6 @@ def test_a_prepared_folder_runs_no_code(prepared, tmp_path):
     text = path.read_text().replace("tensorflow_datasets.core.features", "evil", 1)
     assert "evil" in text
     path.write_text(text)
-    with pytest.raises(ValueError, match="classes of tensorflow_datasets only.*evil"):
-        load("tfds:tiny_pictures", data_dir=tmp_path)
+    for name in ("tiny_pictures", "TinyPictures", "tiny_pictures:1.0.0"):
+        with pytest.raises(ValueError, match="of tensorflow_datasets only.*evil"):
+            load(f"tfds:{name}", data_dir=tmp_path)
