@@ -64,7 +64,8 @@ class Program:
         path = self._path(args)
         program = _load(path)
         if program is None:
-            lowered = self.jitted.lower(*args)  # type: ignore[attr-defined]
+            with _tracing:  # side by side, threads would only fight for Python
+                lowered = self.jitted.lower(*args)  # type: ignore[attr-defined]
             with _apart_from_jax() as hits:
                 program = lowered.compile()
             if not hits:  # what came out of JAX's cache cannot be saved again whole
@@ -80,7 +81,7 @@ class Program:
         return folder() / hashlib.sha256(text.encode()).hexdigest()
 
 
-_compiling = threading.Lock()
+_tracing, _compiling = threading.Lock(), threading.Lock()
 _threads = 0  # that are compiling programs to be kept
 _before: list[float] = []  # JAX's setting while there are such threads
 
