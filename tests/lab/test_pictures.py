@@ -122,8 +122,8 @@ def test_curves_against_costs(both, x):
         ),
         # Two clients, one step of four examples.
         "gradients": (
-            "gradients of single examples so far, millions",
-            8e-6 * frame["round"],
+            "gradients of single examples so far",
+            8 * frame["round"],
         ),
         "seconds": ("seconds so far", frame["seconds"]),
     }[x]

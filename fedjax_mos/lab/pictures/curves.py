@@ -14,6 +14,7 @@ from fedjax_mos.lab.pictures.style import (
     finish,
     line,
     new_figure,
+    spans_orders,
     whole_numbers,
 )
 from fedjax_mos.lab.statistics import SPREADS, check_spread, spread
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 X_AXES = {
     "round": "round",
     "bits": "Mbit up + down, so far",
-    "gradients": "gradients of single examples so far, millions",
+    "gradients": "gradients of single examples so far",
     "seconds": "seconds so far",
 }
-_ORDERS = 10  # between the least and the greatest loss, from which its axis is a log
 
 
 def curves(
@@ -144,7 +144,7 @@ def _positions(groups: Any, x: str, per_round: float) -> "pd.Series":
         return (groups["bits_up"].mean() + groups["bits_down"].mean()) / 1e6
     if x == "seconds":
         return groups["seconds"].mean()
-    return rounds * per_round / 1e6 if x == "gradients" else rounds
+    return rounds * per_round if x == "gradients" else rounds
 
 
 def _default_metrics(frames: "Mapping[str, pd.DataFrame]") -> list[str]:
@@ -164,9 +164,7 @@ def _spans_orders(frames: "Mapping[str, pd.DataFrame]", metric: str) -> bool:
         if metric in f
     ]
     values = np.concatenate([m[np.isfinite(m)].to_numpy() for m in every_mean])
-    return bool(
-        len(values) and values.min() > 0 and values.max() > _ORDERS * values.min()
-    )
+    return spans_orders(values)
 
 
 def target_bars(

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -23,6 +25,7 @@ _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 _MARKS = "osD^vP*X"
 _FORMATS = (".png", ".svg", ".pdf")
 _MARKS_PER_LINE = 8
+_ORDERS = 10  # between the least and the greatest, from which an axis is a logarithm
 MAP = "cividis"  # of heat maps: even in grey
 
 
@@ -70,6 +73,13 @@ def finish(axis: "Axes", *, percent: bool = False, log: bool = False) -> None:
         axis.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g}"))
     if log:
         axis.set_yscale("log")
+
+
+def spans_orders(values: np.ndarray) -> bool:
+    """Whether values are positive and span so much that only a logarithm shows them."""
+    return bool(
+        len(values) and values.min() > 0 and values.max() > _ORDERS * values.min()
+    )
 
 
 def whole_numbers(*axes: Any) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedjax_mos.lab.columns import label
 from fedjax_mos.lab.pictures.style import (
     COLOURS,
@@ -11,6 +13,8 @@ from fedjax_mos.lab.pictures.style import (
     finish,
     line,
     new_figure,
+    spans_orders,
+    whole_numbers,
 )
 
 if TYPE_CHECKING:
@@ -54,9 +58,11 @@ def trajectory(
             **line(number)._asdict(),
         )
     right.set(xlabel="update", ylabel="value")
+    whole_numbers(right.xaxis)
     for axis in (left, right):
-        positive = all((one.get_ydata() > 0).all() for one in axis.get_lines())
-        finish(axis, log=positive)
+        lines = [np.asarray(one.get_ydata(), float) for one in axis.get_lines()]
+        shown = np.concatenate(lines)
+        finish(axis, log=spans_orders(shown[np.isfinite(shown)]))
         axis.legend(fontsize=8)
     caption(figure, "A gradient costs several runs; of an array its mean is drawn.")
     return figure
