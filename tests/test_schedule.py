@@ -13,6 +13,8 @@ import fedjax_mos as fm
 from tests import problem
 from tests.problem import Server
 
+pytestmark = pytest.mark.thorough
+
 RATES = [0.1, 0.4, 0.2]
 COHORT = problem.fixed_cohort([1, 4, 0])
 
