@@ -9,6 +9,8 @@ from fedjax_mos.lab.client_statistics import statistics
 from fedjax_mos.lab.columns import meaning
 from tests.docs import printed
 
+pytestmark = pytest.mark.thorough
+
 PAGE = "docs/accuracy.md"
 CLIENTS, OWN = printed.blocks(PAGE)
 

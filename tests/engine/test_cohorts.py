@@ -5,10 +5,13 @@ from functools import cache
 import jax
 import numpy as np
 import pandas as pd
+import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.engine.cohorts import split_cohorts
 from tests import problem
+
+pytestmark = pytest.mark.thorough
 
 KEY = jax.random.key(9)
 ROUNDS = 6

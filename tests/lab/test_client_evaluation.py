@@ -13,6 +13,8 @@ import fedjax_mos as fm
 from fedjax_mos.lab.client_statistics import statistics
 from tests import problem
 
+pytestmark = pytest.mark.thorough
+
 STATISTICS = ("mean", "std", "worst_decile", "jain", "q10", "q50", "q90")
 X, Y = problem.arrays()
 LR = 0.7

@@ -73,6 +73,7 @@ def test_members_by_name():
         members_of(setting, ["fedavg"], {"storm": 0.1})
 
 
+@pytest.mark.thorough
 def test_members_with_other_metrics(tmp_path):
     """Each member is shown by its own metric; none is drawn or scaled as another."""
     rng = np.random.default_rng(0)

@@ -117,6 +117,7 @@ def test_another_run_is_refused_with_the_difference(changes, message, tmp_path):
     assert (tmp_path / "history.csv").read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_other_data_are_refused(tmp_path):
     """The file has the same name, its content changed."""
     rng = np.random.default_rng(0)

@@ -63,6 +63,7 @@ def whole():
 # ---- what shares a program -----------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("built")
 def test_pieces_share_one_program(programs, runs):
     """A compilation per piece, or a border between pieces that changes the numbers."""
@@ -201,6 +202,7 @@ def test_width_follows_the_state(monkeypatch):
 # ---- lanes ---------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_diverging_lane_disturbs_no_other():
     """NaN of one lane reaches another, or the lane is not marked."""
     # Weights change by the factor 1 - 0.1 lr in every round.
@@ -440,6 +442,7 @@ def test_command(tmp_path, capsys, monkeypatch):
         assert end.value.code == 2 and "no option" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_sweep_is_not_resumed_with_other_data(tmp_path):
     """The pieces of one data set do not pass for those of another."""
     rng = np.random.default_rng(0)
