@@ -149,8 +149,8 @@ def test_backend(backend, reference):
     """A layout of clients on the machine that changes what is computed."""
     experiment = dataclasses.replace(reference.experiment, backend=backend)
     result = experiment.run(progress=False)
-    ours = result.frame.drop(columns="seconds")
-    theirs = reference.frame.drop(columns="seconds")
+    ours = result.frame.drop(columns="seconds").astype(float)
+    theirs = reference.frame.drop(columns="seconds").astype(float)
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
     for mine, other in zip(
         jax.tree.leaves(result.params), jax.tree.leaves(reference.params), strict=True
