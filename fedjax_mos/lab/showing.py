@@ -88,6 +88,17 @@ class Shown:
             per_round=per_round,
         )
 
+    def deviations(self, window: int, metric: str | None = None) -> "pd.Series":
+        """Mean squared deviation from a moving average, by member, mean over seeds."""
+        import pandas as pd
+
+        def mean(frame: "pd.DataFrame") -> float:
+            name = summaries.check_metric(frame, metric)
+            runs = summaries.by_seed(frame).values()
+            return float(np.mean([summaries.deviation(r, name, window) for r in runs]))
+
+        return pd.Series({name: mean(frame) for name, frame in self._frames.items()})
+
     def target_bars(
         self, targets: Targets = None, metric: str | None = None
     ) -> "Figure":

@@ -33,15 +33,9 @@ def structure(experiment: "Experiment") -> Any:
 def model_structure(experiment: "Experiment") -> Any:
     """All that the experiment's initial models depend on, besides data and seed."""
     part = experiment.parts["model"]
-    return (
-        (part.name, _of_spec(part.spec, traced=False))
-        if part.own
-        else (
-            part.name,
-            repr(part.spec.static),
-            repr(part.spec.hp),
-        )
-    )
+    if part.own:
+        return part.name, _of_spec(part.spec, traced=False)
+    return part.name, repr(part.spec.static), repr(part.spec.hp)
 
 
 # What a program depends on through the shapes of data and `Population.token` only.

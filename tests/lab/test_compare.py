@@ -125,3 +125,15 @@ def test_wrong_options_of_a_member_are_refused(name, message):
     """The message names the member or its option."""
     with pytest.raises(ValueError, match=message):
         members_of(Setting(), ["fedavg:lr=0.1", name], {})
+
+
+def test_deviations_are_means_over_seeds():
+    """Each member's own, from its own moving average, in squared points."""
+    result = TINY.run(2, progress=False)
+    values = [
+        run["test_accuracy"].to_numpy() for _, run in result.frame.groupby("seed")
+    ]
+    # Two rounds: the first is its own average, the second is half the step away.
+    expected = np.mean([1e4 * ((v[1] - v[0]) / 2) ** 2 / 2 for v in values])
+    found = fm.Comparison({"a": result}).deviations(2)
+    assert found["a"] == pytest.approx(expected) and expected > 0
