@@ -196,7 +196,8 @@ def test_stop_at_a_target_or_by_a_function(tmp_path):
 
 def test_fewer_rounds_do_not_overwrite_more(tmp_path):
     """A finished run stays; one that stopped at a target is another run."""
-    start(tmp_path / "a", LONG)
+    LONG.run(2, out=tmp_path / "a", progress=False)
+    assert not (tmp_path / "a" / "checkpoints").exists()  # it was too short for any
     with pytest.raises(ValueError, match="rounds must be at least 23.*got 5"):
         start(tmp_path / "a", dataclasses.replace(LONG, rounds=5))
     assert fm.read(tmp_path / "a").frame["round"].max() == 23
