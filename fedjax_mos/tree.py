@@ -1,9 +1,11 @@
 """Tree operations that `optax.tree` does not have."""
 
+import hashlib
 from functools import reduce
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_mos.types import PyTree
 
@@ -31,6 +33,16 @@ def bytes_of(tree: PyTree) -> int:
     """The size of all leaves, which may be shapes only."""
     leaves = jax.tree.leaves(tree)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
+
+def fingerprint(tree: PyTree) -> str:
+    """A hash of all arrays in a tree: tells one data set or state from another."""
+    total = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        is_key = jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key)
+        plain = jax.random.key_data(leaf) if is_key else leaf
+        total.update(np.ascontiguousarray(plain).data)
+    return total.hexdigest()[:16]
 
 
 def float_dtype(tree: PyTree) -> jnp.dtype:

@@ -49,4 +49,5 @@ def _part(data: FederatedData, order: np.ndarray, size: np.ndarray) -> Federated
         jnp.asarray(np.cumsum(size) - size, jnp.int32),
         jnp.asarray(size, jnp.int32),
         largest=int(size.max()),
+        given_mass=data.given_mass,
     )

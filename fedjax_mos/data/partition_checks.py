@@ -5,6 +5,8 @@ from numpy.typing import ArrayLike
 
 from fedjax_mos.types import Scalar
 
+_SMALLEST = float(np.finfo(np.float32).tiny)
+
 
 def begin(
     labels: ArrayLike, clients: int, seed: int
@@ -14,6 +16,7 @@ def begin(
     if not shape:
         raise ValueError(f"labels must have one row per example: got {labels!r}")
     check_between("clients", clients, 1, shape[0], "the number of examples")
+    check_between("seed", seed, 0, np.inf, "as NumPy's generators have it")
     return shape[0], np.random.default_rng(seed)
 
 
@@ -31,17 +34,19 @@ def class_labels(labels: ArrayLike) -> np.ndarray:
     """The labels, if they are the numbers of classes."""
     labels = np.asarray(labels)
     integers = np.issubdtype(labels.dtype, np.integer)
-    if labels.ndim != 1 or not integers or labels.min(initial=0) < 0:
+    negative = integers and labels.min(initial=0) < 0
+    if labels.ndim != 1 or not integers or negative:
+        smallest = f", smallest {labels.min()}" if negative else ""
         raise ValueError(
             "labels must be a 1-D array of non-negative integers: got shape "
-            f"{labels.shape}, dtype {labels.dtype}, smallest {labels.min(initial=0)}"
+            f"{labels.shape}, dtype {labels.dtype}{smallest}"
         )
     return labels.astype(int)
 
 
 def check_between(name: str, value: int, low: int, high: float, meaning: str) -> None:
     """Refuse an integer outside [low, high], by name."""
-    if not isinstance(value, int | np.integer):
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise ValueError(f"{name} must be an integer: got {value!r}")
     if not low <= value <= high:
         raise ValueError(
@@ -50,9 +55,14 @@ def check_between(name: str, value: int, low: int, high: float, meaning: str) ->
 
 
 def check_positive(name: str, value: Scalar) -> None:
-    """Refuse a number that is not positive and finite, by name."""
+    """Refuse a number that is not positive and finite, by name.
+
+    The logarithms of weights by a smaller one overflow, and no class is ever drawn.
+    """
     if not 0 < value < np.inf:
         raise ValueError(f"{name} must be positive and finite: got {value}")
+    if value < _SMALLEST:
+        raise ValueError(f"{name} must be at least {_SMALLEST:.3g}: got {value}")
 
 
 def check_enough(sizes: np.ndarray, kind: np.ndarray, advice: str) -> None:

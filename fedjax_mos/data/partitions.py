@@ -1,51 +1,24 @@
 """Labels -> which examples belong to which client.
 
 Every partition is a pure function of its arguments, deterministic in its seed; clients
-are disjoint and never empty. A rule about labels is a table of quotas (`quota.py`).
+are never empty and, but for `overlapping`, disjoint. A rule about labels is a table of
+quotas (`quota.py`).
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_mos.components import cite
 from fedjax_mos.data import quota
+from fedjax_mos.data.partition import Partition, histogram  # noqa: F401
 from fedjax_mos.data.partition_checks import (
     begin,
     check_between,
     check_enough,
     check_positive,
-    class_labels,
     start,
 )
 from fedjax_mos.types import Positive
-
-
-class Partition(NamedTuple):
-    """Which examples belong to which client: positions, client after client."""
-
-    order: np.ndarray  # [sum of sizes]
-    size: np.ndarray  # [N]
-
-
-def histogram(
-    partition: Partition, labels: ArrayLike, classes: int | None = None
-) -> np.ndarray:
-    """How many examples of each class every client owns, [N, C].
-
-    >>> histogram(natural(np.array([7, 5, 5])), np.array([0, 2, 2])).tolist()
-    [[0, 0, 2], [1, 0, 0]]
-    """
-    labels = class_labels(labels)
-    C = int(labels.max()) + 1 if classes is None else classes
-    check_between(
-        "classes", C, int(labels.max()) + 1, np.inf, "one more than any label"
-    )
-    N = len(partition.size)
-    client = np.repeat(np.arange(N), partition.size)
-    flat = np.bincount(client * C + labels[partition.order], minlength=N * C)
-    return flat.reshape(N, C)
 
 
 @cite("mcmahan2017fedavg")
@@ -226,6 +199,39 @@ def ladder(
     check_enough(size_of, kind, "lower clients or sizes")
     parts = size_of[:, None] // c + (np.arange(c) < size_of[:, None] % c)
     return Partition(*quota.deal(kind, quota.picked(counts, parts, rng), rng))
+
+
+@cite("wang2023fedmos")
+def overlapping(
+    labels: ArrayLike,
+    clients: int,
+    seed: int,
+    *,
+    classes_per_client: int = 5,
+    smallest: int = 20,
+    largest: int = 200,
+) -> Partition:
+    """Few classes per client, sizes uniform in [smallest, largest]; clients overlap.
+
+    Every client by itself picks c distinct classes, each equally likely, and takes
+    parts from them that differ by at most one. The text of FedMoS on CIFAR-10, where
+    500 such clients need more than all examples.
+    """
+    kind, counts, rng = start(labels, clients, seed)
+    c = classes_per_client
+    check_between("classes_per_client", c, 1, len(counts), "the number of classes")
+    check_between("largest", largest, c, c * int(counts.min()), "the rarest class")
+    check_between("smallest", smallest, c, largest, "classes_per_client to largest")
+    size = rng.integers(smallest, largest, clients, endpoint=True)
+    by_class = [np.flatnonzero(kind == label) for label in range(len(counts))]
+
+    def drawn(size: int) -> np.ndarray:
+        picked = rng.permutation(len(counts))[:c]
+        rows = [rng.permutation(by_class[k]) for k in picked]
+        parts = quota.even(size, c)
+        return np.concatenate([r[:part] for r, part in zip(rows, parts, strict=True)])
+
+    return Partition(np.concatenate([drawn(int(one)) for one in size]), size)
 
 
 @cite("mcmahan2017fedavg")

@@ -35,6 +35,7 @@ from fedjax_mos.types.channel import (
 from fedjax_mos.types.data import (
     Batch,
     ClientView,
+    Count,
     FederatedData,
     Fraction,
     Interval,
@@ -82,6 +83,7 @@ __all__ = [
     "ClientWork",
     "Codec",
     "Cohort",
+    "Count",
     "Descend",
     "Down",
     "Exchange",

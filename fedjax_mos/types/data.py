@@ -26,6 +26,8 @@ Positive = Annotated[Scalar, Interval(0, math.inf, open_low=True)]
 NonNegative = Annotated[Scalar, Interval(0, math.inf)]
 Unit = Annotated[Scalar, Interval(0, 1)]
 Fraction = Annotated[Scalar, Interval(0, 1, open_low=True)]
+# A whole number that decides shapes; JAX counts in 32 bits.
+Count = Annotated[int, Interval(1, 2**31 - 1)]
 
 
 class Batch(NamedTuple):
@@ -48,6 +50,12 @@ class FederatedData:
     size: jax.Array  # [N]
     # The largest size, known to the compiler: it bounds epochs and full gradients.
     largest: int = dataclasses.field(metadata={"static": True})
+    given_mass: jax.Array | None = None  # [N] whole numbers; None: the sizes
+
+    @property
+    def mass(self) -> jax.Array:
+        """[N] whole numbers that clients count with: p_i = mass_i / sum of masses."""
+        return self.size if self.given_mass is None else self.given_mass
 
 
 @jax.tree_util.register_dataclass
@@ -62,6 +70,6 @@ class ClientView:
     id: jax.Array  # the client's number, 0 to N - 1
     offset: jax.Array
     size: jax.Array
-    share: jax.Array  # p_i = size_i / sum of sizes
+    share: jax.Array  # p_i = mass_i / sum of masses
     importance: jax.Array  # N p_i
     largest: int = dataclasses.field(metadata={"static": True})

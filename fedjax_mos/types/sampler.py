@@ -56,6 +56,7 @@ class Updated(NamedTuple):
     sampler: SamplerState
     bits_up: int = 0
     bits_down: int = 0
+    state: Any = None  # the simulation's own, where extra rounds have moved it
 
 
 class HostUpdate(NamedTuple):
@@ -65,6 +66,10 @@ class HostUpdate(NamedTuple):
     every: int | None = None  # rounds between updates; None: one, after the warm-up
     warm_up: int = 0  # the first `warm_up` rounds use the sampler `warm`
     warm: Sampler | None = None
+    # Rounds with `warm` before the first, which count as none; whether their model is
+    # kept. The sampler's state then has a `key`, the data of what they draw with.
+    extra: int = 0
+    keep: bool = False
 
 
 class HostAssisted(NamedTuple):

@@ -416,6 +416,28 @@ def test_classes_on_digits_with_hardly_an_example_to_spare(seed):
     assert ((table > 0).sum(axis=1) == 2).sum() >= 98
 
 
+def test_overlapping_is_the_printed_text():
+    """FedMoS, Section V: 5 of 10 classes and 20 to 200 examples per CIFAR client."""
+    labels = np.random.default_rng(0).permutation(np.arange(50_000) % 10)
+    part = partitions.overlapping(labels, 500, seed=0)
+    assert part.size.min() >= 20 and part.size.max() <= 200
+    assert np.unique(part.size).size > 150  # random, no ladder
+    assert abs(part.size.mean() - 110) < 5 * 52 / np.sqrt(500)
+    assert part.size.sum() > 50_000  # no division without overlap could do this
+    table = partitions.histogram(part, labels)
+    assert ((table > 0).sum(axis=1) == 5).all()
+    held = np.where(table > 0, table, part.size[:, None])
+    assert (table.max(axis=1) - held.min(axis=1) <= 1).all()  # equal parts
+    for rows in np.split(part.order, np.cumsum(part.size)[:-1]):
+        assert len(np.unique(rows)) == len(rows)  # no example twice in one client
+    assert len(np.unique(part.order)) < len(part.order)
+    # Every class is as likely as any other.
+    often = (table > 0).mean(axis=0)
+    np.testing.assert_allclose(often, 0.5, atol=5 * 0.5 / np.sqrt(500))
+    with pytest.raises(ValueError, match="largest must be between 5 and 25000"):
+        partitions.overlapping(labels, 5, seed=0, largest=25_001)
+
+
 def test_ladder_is_the_published_one():
     """FedMoS's CIFAR-10 clients would have other sizes, or uneven labels."""
     labels = np.repeat(np.arange(10), 5000)

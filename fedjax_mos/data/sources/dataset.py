@@ -7,7 +7,13 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_mos.data.array_trees import as_arrays, check_finite, named_leaves, rows
+from fedjax_mos.data.array_trees import (
+    as_array,
+    as_arrays,
+    check_values,
+    named_leaves,
+    rows,
+)
 from fedjax_mos.data.sources.statistics import normalisation
 from fedjax_mos.types import PyTree
 
@@ -110,11 +116,11 @@ def arrays(
 
 
 def _examples(part: str, x: PyTree, y: ArrayLike) -> Examples:
-    x, y = as_arrays(x), np.asarray(y)
+    x, y = as_arrays(x), as_array(y)
     name = f"y_{part}"
     if y.dtype.kind not in "buif":
         raise ValueError(f"{name} must hold numbers: got dtype {y.dtype}")
-    check_finite(name, y)
+    check_values(name, y)
     for where, leaf in named_leaves(f"x_{part}", x):
         if leaf.dtype.kind not in "buif":
             raise ValueError(
@@ -131,7 +137,7 @@ def _examples(part: str, x: PyTree, y: ArrayLike) -> Examples:
             )
         if not leaf.size:
             raise ValueError(f"{where} must not be empty: got shape {leaf.shape}")
-        check_finite(where, leaf)
+        check_values(where, leaf)
     return Examples(jax.tree.map(_with_channels, x), y)
 
 
@@ -172,6 +178,8 @@ def _check_like(part: str, given: Examples, train: Examples) -> None:
 
 
 def _check_classes(parts: dict[str, Examples], classes: int) -> None:
+    if not isinstance(classes, int | np.integer):
+        raise ValueError(f"classes must be an integer: got {classes!r}")
     if classes < 2:
         raise ValueError(f"classes must be at least 2: got {classes}")
     for name, part in parts.items():

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from fedjax_mos.memory import gib, machine_memory
+
 
 class Files(NamedTuple):
     """Names with forward slashes, and how to read one."""
@@ -50,9 +52,28 @@ def contents(files: Files, *choices: str) -> bytes:
     if not name.endswith(".gz") or name.endswith(choices):
         return data
     try:
-        return gzip.decompress(data)
+        return _unzipped(data)
     except (OSError, EOFError, zlib.error) as e:
         raise ValueError(f"{files.path}/{name} is not a whole gzip file: {e}") from e
+
+
+def most_bytes() -> int:
+    """What a file may unpack to: what is made of it must fit the machine besides."""
+    return machine_memory() // 4
+
+
+def check_unpacked(size: int, what: str) -> None:
+    """Raise an OSError for a file that unpacks to too much."""
+    if size > most_bytes():
+        raise OSError(f"{what} unpacks to more than {gib(most_bytes())}")
+
+
+def _unzipped(data: bytes) -> bytes:
+    """What gzip data hold, read no further than allowed."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        found = stream.read(most_bytes() + 1)
+    check_unpacked(len(found), "it")
+    return found
 
 
 def _folder(path: Path) -> Files:
@@ -66,14 +87,20 @@ def _folder(path: Path) -> Files:
 
 def _zip(path: Path) -> Files:
     archive = zipfile.ZipFile(io.BytesIO(path.read_bytes()))
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    return Files(path, sorted(names), archive.read)
+    infos = {i.filename: i for i in archive.infolist() if not i.is_dir()}
+
+    def read(name: str) -> bytes:
+        # No more than the stated size is ever read of a member.
+        check_unpacked(infos[name].file_size, f"{path}/{name}")
+        return archive.read(name)
+
+    return Files(path, sorted(infos), read)
 
 
 def _tar(path: Path) -> Files:
     # Decompressed at once: seeking in a gzip stream starts again from its beginning.
     raw = path.read_bytes()
-    raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+    raw = _unzipped(raw) if raw[:2] == b"\x1f\x8b" else raw
     archive = tarfile.open(fileobj=io.BytesIO(raw), mode="r:")  # noqa: SIM115
     members = {m.name: m for m in archive.getmembers() if m.isfile()}
 

@@ -4,16 +4,16 @@ Each returns the arguments of `arrays` by name. No reader runs code from a file.
 """
 
 import io
+import math
 import pickle
 import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedjax_mos.data.sources.files import Files, contents, member
+from fedjax_mos.data.sources.files import Files, check_unpacked, contents, member
 
 Arrays = dict[str, Any]  # argument of `arrays` -> np.ndarray
 
@@ -30,6 +30,10 @@ _IDX_DTYPES: dict[int, np.dtype] = {
     0x0C: np.dtype(">i4"),
     0x0D: np.dtype(">f4"),
     0x0E: np.dtype(">f8"),
+}
+_NPY_HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
 }
 _PIXELS = 3 * 32 * 32
 _OPTIONAL = ("x_valid", "y_valid", "groups")
@@ -52,7 +56,9 @@ def parse_idx(data: bytes, where: str) -> np.ndarray:
         raise ValueError(f"{where} is no IDX file: it starts with {data[:4]!r}")
     dtype, start = _IDX_DTYPES[data[2]], 4 + 4 * data[3]
     if len(data) < start:
-        raise ValueError(f"{where} ends within its header: {len(data)} bytes")
+        raise ValueError(
+            f"{where} must have a header of {start} bytes: got {len(data)} in all"
+        )
     shape = [int(size) for size in np.frombuffer(data[4:start], ">u4")]
     expected = start + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if len(data) != expected:
@@ -170,14 +176,41 @@ class _ArraysOnly(pickle.Unpickler):
 def read_npz(path: Path) -> Arrays:
     """An npz with x_train, y_train, x_test, y_test and perhaps x_valid, groups."""
     if not path.is_file():
-        raise FileNotFoundError(f"no file {path}")
+        raise FileNotFoundError(f"dataset must be a file that exists: no file {path}")
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no zip archive")
+        check_npz(path, (*_IDX, *_OPTIONAL))
         with np.load(path, allow_pickle=False) as stored:
             missing = [key for key in _IDX if key not in stored]
             if missing:
                 raise ValueError(f"keys {missing} are missing; it has {list(stored)}")
             return {k: stored[k] for k in (*_IDX, *_OPTIONAL) if k in stored}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as e:
+    # A damaged archive may raise anything, of NotImplementedError for a compression
+    # that does not exist to SyntaxError for a header.
+    except Exception as e:
         raise ValueError(f"{path} is not usable as an npz: {e}") from e
+
+
+def check_npz(path: Path, keys: Iterable[str]) -> None:
+    """Refuse arrays that are larger than their files, or than the machine allows."""
+    with zipfile.ZipFile(path) as archive:
+        check_unpacked(sum(i.file_size for i in archive.infolist()), "it")
+        wanted = {f"{key}.npy" for key in keys}
+        for info in archive.infolist():
+            if info.filename not in wanted:
+                continue
+            with archive.open(info) as file:
+                version = np.lib.format.read_magic(file)
+                header = _NPY_HEADERS.get(version)
+                if header is None:
+                    raise ValueError(f"{info.filename} has the npy version {version}")
+                shape, _, dtype = header(file)
+            if dtype.hasobject:
+                raise ValueError(f"{info.filename} holds objects, which are not read")
+            stated = math.prod(shape) * dtype.itemsize
+            if stated > info.file_size:
+                raise ValueError(
+                    f"{info.filename} states the shape {shape} of {dtype}, {stated} "
+                    f"bytes, and has {info.file_size}"
+                )

@@ -62,11 +62,14 @@ def _split(
 
     if isinstance(test, pd.DataFrame):
         return frame, test
-    held = round(test * len(frame))
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed must be an integer of at least 0: got {seed!r}")
+    number = isinstance(test, int | float | np.number) and 0 < test < 1
+    held = round(test * len(frame)) if number else 0
     if not 0 < held < len(frame):
         raise ValueError(
             "test must be a frame, or a fraction that leaves rows on both sides of the "
-            f"{len(frame)}: got {test}"
+            f"{len(frame)}: got {test!r}"
         )
     chosen = np.zeros(len(frame), bool)
     chosen[np.random.default_rng(seed).permutation(len(frame))[:held]] = True

@@ -7,9 +7,14 @@ import numpy as np
 
 from fedjax_mos.components import cite
 from fedjax_mos.data.sources.dataset import Dataset, arrays
+from fedjax_mos.memory import check_fits
 from fedjax_mos.types import NonNegative
 
 _FEATURES, _CLASSES = 60, 10
+# Clients have at least 50 examples; all are held in pieces, as arrays and by JAX.
+_COPIES = 3
+_CLIENT_BYTES = _COPIES * 4 * _FEATURES * 50
+_ADVICE = "take fewer clients"
 
 
 @cite("alpaydin1998digits")
@@ -76,8 +81,13 @@ def synthetic(
             raise ValueError(f"{name} must lie in [0, inf): got {value}")
     if clients < 1:
         raise ValueError(f"clients must be at least 1: got {clients}")
+    if seed < 0:
+        raise ValueError(f"seed must not be negative: got {seed}")
     rng = np.random.default_rng(seed)
+    check_fits(f"synthetic with {clients:,} clients", _CLIENT_BYTES * clients, _ADVICE)
     sizes = rng.lognormal(4, 2, clients).astype(int) + 50
+    needed = _COPIES * 4 * _FEATURES * int(sizes.sum())
+    check_fits(f"synthetic with {clients:,} clients", needed, _ADVICE)
     scale = np.arange(1, _FEATURES + 1) ** -0.6  # square root of Sigma_jj
     shared = _softmax_model(rng, 0.0)
     train_x, train_y, test_x, test_y = [], [], [], []
@@ -88,14 +98,15 @@ def synthetic(
         x = v + scale * rng.normal(size=(size, _FEATURES))
         y = np.argmax(x @ W + b, axis=1)  # softmax keeps the order
         held = size // 5  # at least 10: every size is at least 50
+        x = x.astype(np.float32)
         train_x.append(x[held:])
         train_y.append(y[held:])
         test_x.append(x[:held])
         test_y.append(y[:held])
     return arrays(
-        np.concatenate(train_x).astype(np.float32),
+        np.concatenate(train_x),
         np.concatenate(train_y),
-        np.concatenate(test_x).astype(np.float32),
+        np.concatenate(test_x),
         np.concatenate(test_y),
         classes=_CLASSES,
         groups=np.repeat(np.arange(clients), sizes - sizes // 5),

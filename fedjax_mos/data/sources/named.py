@@ -158,6 +158,7 @@ def load(
     >>> data.train.x.shape, data.train.x.dtype.name, data.classes
     ((1078, 8, 8, 1), 'uint8', 10)
     """
+    check_source(name)
     kind, _, rest = name.partition(":")
     source = SOURCES.get(name)
     generate = None if source is None else source.generate
@@ -177,14 +178,22 @@ def load(
     if kind == "folder" and rest:
         path = Path(rest).expanduser()
         if not path.is_dir():
-            raise FileNotFoundError(f"no folder {path}")
+            raise FileNotFoundError(
+                f"dataset must be a folder that exists: no folder {path}"
+            )
         return arrays(**read_image_folder(open_files(path)))
-    if kind == "npz" and rest or name.endswith(".npz"):
-        return arrays(**read_npz(Path(rest if kind == "npz" else name).expanduser()))
-    raise ValueError(
-        f"dataset must be one of {', '.join(SOURCES)}, npz:PATH, folder:PATH or "
-        f"tfds:NAME: got {name!r}"
-    )
+    return arrays(**read_npz(Path(rest if kind == "npz" else name).expanduser()))
+
+
+def check_source(name: str) -> None:
+    """Raise a ValueError for what cannot be the name of a data set."""
+    kind, _, rest = name.partition(":")
+    stored = kind in ("npz", "folder", "tfds") and rest
+    if name not in SOURCES and not stored and not name.endswith(".npz"):
+        raise ValueError(
+            f"dataset must be one of {', '.join(SOURCES)}, npz:PATH, folder:PATH or "
+            f"tfds:NAME: got {name!r}"
+        )
 
 
 def _load_stored(name: str, stored: Stored, data_dir: str | Path | None) -> Dataset:
