@@ -41,8 +41,8 @@ def name(tools: SamplerTools, *, power: NonNegative = 1.0) -> Sampler:
     cohort = tools.cohort
 
     def init(view: SamplerView, key: Key) -> State:
-        # view.data.size [N] are the clients' numbers of examples.
-        return State(power * jnp.log(view.data.size))
+        # view.data.mass [N] is what clients count with, by default their examples.
+        return State(power * jnp.log(view.data.mass))
 
     def sample(state: State, view: SamplerView, key: Key) -> tuple[Cohort, State]:
         # Besides the data there are view.round and view.server, the algorithm's state

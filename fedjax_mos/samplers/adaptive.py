@@ -6,10 +6,10 @@ Wang et al., INFOCOM 2023 [wang2023fedmos], Algorithm 2 (with the `break` after 
 Algorithm 2 pours M p_i of every client, largest first, into M bins of mass 1 and draws
 one client per bin. On a line, client i owns an interval of length M p_i of [0, M) and
 bin m is [m, m + 1): stratified sampling. p_i = D_i / D, so stretched by D the borders
-C_i M (C = cumulative sizes) and the bin [m D, (m + 1) D) are integers, and a uniform
+C_i M (C = cumulative masses) and the bin [m D, (m + 1) D) are integers, and a uniform
 integer V in [0, D) draws exactly:
 
-    client of bin m = the owner of example floor((m D + V) / M) in the sorted order.
+    client of bin m = the owner of unit floor((m D + V) / M) in the sorted order.
 
 Systematic sampling shares one V among the bins.
 """
@@ -36,7 +36,7 @@ _LARGEST = 32768  # M^2 + D must fit 32 unsigned bits, with D < 2^31
 
 class State(NamedTuple):
     order: jax.Array  # [N] client ids, largest share first
-    ends: jax.Array  # [N] cumulative sizes in that order; the last is D
+    ends: jax.Array  # [N] cumulative masses in that order; the last is D
 
 
 @cite("wang2023fedmos", "fraboni2021clustered")
@@ -45,7 +45,7 @@ def adaptive(tools: SamplerTools, *, order: tuple[int, ...] | None = None) -> Sa
 
     Unbiased, with Var w_i = p_i / M - sum_m p_im^2 / M^2, never above multinomial's.
     O(N log N) once, O(M log N) per round, no M x N matrix. `order`, all client ids in
-    any array or sequence, replaces the order by size.
+    any array or sequence, replaces the order by mass.
     """
     return _stratified(tools.cohort, order, shared=False)
 
@@ -62,14 +62,14 @@ def systematic(tools: SamplerTools) -> Sampler:
 
 def in_order(data: FederatedData, order: ArrayLike | None = None) -> State:
     """The state for clients in this order; by default largest first, then by index."""
-    by_size = jnp.argsort(-data.size, stable=True)
-    chosen = by_size if order is None else jnp.asarray(order, by_size.dtype)
-    if chosen.shape != by_size.shape:
+    by_mass = jnp.argsort(-data.mass, stable=True)
+    chosen = by_mass if order is None else jnp.asarray(order, by_mass.dtype)
+    if chosen.shape != by_mass.shape:
         raise ValueError(
-            f"order must hold all client ids, shape {by_size.shape}: "
+            f"order must hold all client ids, shape {by_mass.shape}: "
             f"got shape {chosen.shape}"
         )
-    return State(chosen, jnp.cumsum(data.size[chosen]))
+    return State(chosen, jnp.cumsum(data.mass[chosen]))
 
 
 def _stratified(cohort: int, order: ArrayLike | None, shared: bool) -> Sampler:
@@ -83,8 +83,8 @@ def _stratified(cohort: int, order: ArrayLike | None, shared: bool) -> Sampler:
     def sample(state: State, view: SamplerView, key: Key) -> tuple[Cohort, State]:
         total = state.ends[-1]
         draws = jax.random.randint(key, () if shared else (cohort,), 0, total)
-        example = owners(draws, total, cohort)
-        slot = jnp.searchsorted(state.ends, example, side="right")
+        unit = owners(draws, total, cohort)
+        slot = jnp.searchsorted(state.ends, unit, side="right")
         weights = jnp.full(cohort, 1 / cohort)
         return merge_duplicates(state.order[slot], weights), state
 

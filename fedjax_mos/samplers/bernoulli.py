@@ -36,9 +36,9 @@ def bernoulli(
         return ()
 
     def sample(state: tuple, view: SamplerView, key: Key) -> tuple[Cohort, tuple]:
-        size = view.data.size
-        n = size.shape[0]
-        slots = min(n, math.ceil(cohort + 6 * math.sqrt(cohort) + 6))
+        mass = view.data.mass
+        n = mass.shape[0]
+        slots = _slots(n, cohort)
         k_size, k_who = jax.random.split(key)
         if cohort == n:
             active = jnp.asarray(n)
@@ -47,11 +47,23 @@ def bernoulli(
             active = 1 + jax.random.categorical(k_size, sizes)
         ids = subset(k_who, n, slots)
         live = jnp.arange(slots) < active
-        mass = size[ids] if weights == "share" else jnp.ones(slots)
-        w = jnp.where(live, mass, 0)
+        counts = mass[ids] if weights == "share" else jnp.ones(slots)
+        w = jnp.where(live, counts, 0)
         return Cohort(ids, w / w.sum(), live), state
 
     return Sampler(init, sample)
+
+
+def size_distribution(n: int, cohort: int) -> dict[int, float]:
+    """Number of active clients -> its probability."""
+    if cohort == n:
+        return {n: 1.0}
+    chance = np.exp(_log_binomial(n, cohort / n, _slots(n, cohort)).astype(float))
+    return dict(enumerate((chance / chance.sum()).tolist(), 1))
+
+
+def _slots(n: int, cohort: int) -> int:
+    return min(n, math.ceil(cohort + 6 * math.sqrt(cohort) + 6))
 
 
 def _log_binomial(n: int, rate: float, largest: int) -> np.ndarray:

@@ -8,6 +8,7 @@ A sampler's draw stays pure; what the host finds out goes into the sampler's *st
 """
 
 from functools import partial
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,16 @@ from fedjax_mos.types import (
     Updated,
 )
 
+Warm = Literal["counted", "kept", "discarded"]
+
+
+class Warmed(NamedTuple):
+    """The state of `adaptive`, and what the extra rounds before the first draw with."""
+
+    order: jax.Array
+    ends: jax.Array
+    key: jax.Array
+
 
 @cite("wang2023fedmos")
 def clustered_adaptive(
@@ -46,6 +57,7 @@ def clustered_adaptive(
     warm_up: int = 4,
     clusters: int = 0,
     distance: Distance = "cosine",
+    warm: Warm = "counted",
 ) -> HostAssisted:
     """CACS: `adaptive` on the clients ordered by cluster of their gradients.
 
@@ -53,30 +65,39 @@ def clustered_adaptive(
     its gradient there, which is counted. Ward's tree on their cosine distances is cut
     into `clusters`, by default (0) as many as the cohort has slots. The paper (Section
     IV) names no linkage and no number of clusters; its released program has these, on
-    arccos (`distance="angle"`).
+    arccos (`distance="angle"`). The rounds of the warm-up are "counted" among those of
+    the run, or extra ones before it (their bits count in round 1) whose model is "kept"
+    or "discarded". The paper speaks of T_e extra rounds, its program discards the
+    model.
     """
     if warm_up < 1:
         raise ValueError(f"warm_up must be at least 1: got {warm_up}")
     if clusters < 0:
         raise ValueError(f"clusters must not be negative: got {clusters}")
     check_choice("distance", distance, DISTANCES)
-    by_size, clusters = adaptive(tools), clusters or tools.cohort
+    check_choice("warm", warm, ("counted", "kept", "discarded"))
+    by_mass, clusters = adaptive(tools), clusters or tools.cohort
+    counted = warm == "counted"
 
-    def init(view: SamplerView, key: Key) -> State:
+    def init(view: SamplerView, key: Key) -> State | Warmed:
         check_clusters(clusters, view.data.size.shape[0])
-        return in_order(view.data)
+        first = in_order(view.data)
+        return first if counted else Warmed(*first, jax.random.key_data(key))
 
     def compute(data: FederatedData, state: RoundState) -> Updated:
         x = state.server.params
         gradients = _client_gradients(tools.loss, x, data)
-        order = cluster_order(gradients, data.size, clusters, distance=distance)
+        order = cluster_order(gradients, data.mass, clusters, distance=distance)
         # Everyone receives the model and sends a gradient.
         bits = data.size.shape[0] * int(dense(x).bits)
-        return Updated(in_order(data, order), bits, bits)
+        found = in_order(data, order)
+        after = found if counted else Warmed(*found, state.sampler.key)
+        return Updated(after, bits, bits)
 
+    rounds = {"warm_up": warm_up} if counted else {"extra": warm_up}
     return HostAssisted(
-        Sampler(init, by_size.sample),
-        HostUpdate(compute, warm_up=warm_up, warm=everyone(tools)),
+        Sampler(init, by_mass.sample),
+        HostUpdate(compute, warm=everyone(tools), keep=warm == "kept", **rounds),
     )
 
 
@@ -97,8 +118,8 @@ def clustered(
 
     def compute(data: FederatedData, state: RoundState) -> Updated:
         last = state.clients.mine.last
-        bins = similar_bins(last, data.size, tools.cohort, distance=distance)
-        return Updated(jnp.asarray(bins.cumsum(axis=1), data.size.dtype))
+        bins = similar_bins(last, data.mass, tools.cohort, distance=distance)
+        return Updated(jnp.asarray(bins.cumsum(axis=1), data.mass.dtype))
 
     return HostAssisted(
         from_bins(tools.cohort), HostUpdate(compute, every), needs_last_message=True
@@ -111,15 +132,15 @@ _client_gradients = jax.jit(client_gradients, static_argnums=0)
 def from_bins(cohort: int) -> Sampler:
     """One draw from each of M bins; the state holds their cumulative masses [M, N].
 
-    Every row ends with D, the number of examples; integers, so draws are exact. At
+    Every row ends with D, the mass of all clients; integers, so draws are exact. At
     first every bin is the whole population: multinomial sampling.
     """
     check_cohort(cohort)
 
     def init(view: SamplerView, key: Key) -> jax.Array:
-        size = view.data.size
-        check_clusters(1, size.shape[0])
-        return jnp.tile(jnp.cumsum(size), (cohort, 1))
+        mass = view.data.mass
+        check_clusters(1, mass.shape[0])
+        return jnp.tile(jnp.cumsum(mass), (cohort, 1))
 
     def sample(
         ends: jax.Array, view: SamplerView, key: Key

@@ -49,7 +49,11 @@ def pools(inner: Sampler, pool: int, every: int) -> Sampler:
 def _restricted(view: SamplerView, present: jax.Array) -> SamplerView:
     """The same store with only the clients `present`."""
     data = view.data
+    mass = data.given_mass
     few = dataclasses.replace(
-        data, offset=data.offset[present], size=data.size[present]
+        data,
+        offset=data.offset[present],
+        size=data.size[present],
+        given_mass=None if mass is None else mass[present],
     )
     return view._replace(data=few)

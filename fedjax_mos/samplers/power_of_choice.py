@@ -8,12 +8,20 @@ from fedjax_mos.components import cite
 from fedjax_mos.data.store import views
 from fedjax_mos.samplers.cohort import check_cohort
 from fedjax_mos.samplers.uniform import weighted_subset
-from fedjax_mos.types import Batch, Cohort, Key, Sampler, SamplerTools, SamplerView
+from fedjax_mos.types import (
+    Batch,
+    Cohort,
+    Count,
+    Key,
+    Sampler,
+    SamplerTools,
+    SamplerView,
+)
 
 
 @cite("cho2022power")
 def power_of_choice(
-    tools: SamplerTools, *, candidates: int = 20, micro_batch: int = 32
+    tools: SamplerTools, *, candidates: Count = 20, micro_batch: Count = 32
 ) -> Sampler:
     """The M clients of largest local loss at the server's model; weight 1/M each.
 
@@ -30,13 +38,18 @@ def power_of_choice(
 
     def init(view: SamplerView, key: Key) -> tuple:
         check_cohort(cohort, view.data)
+        clients = view.data.size.shape[0]
+        if candidates > clients:
+            raise ValueError(
+                f"candidates must be at most the number of clients, {clients}: "
+                f"got {candidates}"
+            )
         return ()
 
     def sample(state: tuple, view: SamplerView, key: Key) -> tuple[Cohort, tuple]:
         data = view.data
         k_draw, k_loss = jax.random.split(key)
-        drawn = min(candidates, data.size.shape[0])
-        ids = weighted_subset(k_draw, data.size, drawn)
+        ids = weighted_subset(k_draw, data.mass, candidates)
 
         def measure(batch: Batch, key: Key) -> jax.Array:
             return tools.loss(view.server.params, batch, None)

@@ -16,7 +16,7 @@ def uniform(
 ) -> Sampler:
     """M distinct clients, every set equally likely.
 
-    Weights of client i, with p_i its share of the examples:
+    Weights of client i, with p_i its share:
 
         "eq28"   N p_i / M      unbiased, E[w_i] = p_i, but they do not sum to 1;
                                 Eq. (28) of FedMoS
@@ -29,15 +29,15 @@ def uniform(
 
     def init(view: SamplerView, key: Key) -> jax.Array:
         check_cohort(cohort, view.data)
-        return view.data.size.sum()
+        return view.data.mass.sum()
 
     def sample(
         total: jax.Array, view: SamplerView, key: Key
     ) -> tuple[Cohort, jax.Array]:
-        size = view.data.size
-        n = size.shape[0]
+        mass = view.data.mass
+        n = mass.shape[0]
         ids = subset(key, n, cohort)
-        share = size[ids].astype(float) / total
+        share = mass[ids].astype(float) / total
         w = {
             "eq28": n * share / cohort,
             "mean": jnp.full_like(share, 1 / cohort),
@@ -63,14 +63,16 @@ def uniform_release(tools: SamplerTools) -> Sampler:
         return ()
 
     def sample(state: tuple, view: SamplerView, key: Key) -> tuple[Cohort, tuple]:
-        ids = weighted_subset(key, view.data.size, cohort)
-        mass = view.data.size[ids].astype(float)
+        ids = weighted_subset(key, view.data.mass, cohort)
+        mass = view.data.mass[ids].astype(float)
         return Cohort(ids, mass / mass.sum(), jnp.ones(cohort, bool)), state
 
     return Sampler(init, sample)
 
 
-def weighted_subset(key: Key, sizes: jax.Array, count: int) -> jax.Array:
-    """`count` distinct clients, drawn one after another with probabilities ~ sizes."""
+def weighted_subset(key: Key, masses: jax.Array, count: int) -> jax.Array:
+    """`count` distinct clients, drawn one after another with probabilities ~ masses."""
     # Gumbel top-k is successive sampling without replacement.
-    return jax.lax.top_k(jnp.log(sizes) + jax.random.gumbel(key, sizes.shape), count)[1]
+    return jax.lax.top_k(jnp.log(masses) + jax.random.gumbel(key, masses.shape), count)[
+        1
+    ]

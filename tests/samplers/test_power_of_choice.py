@@ -26,7 +26,7 @@ def test_power_of_choice_picks_the_worst_candidates():
 
     sampler, everyone = (
         fm.samplers.power_of_choice(tools(cohort, loss), candidates=n, micro_batch=2)
-        for n in (candidates, 20)
+        for n in (candidates, len(sizes))
     )
 
     @jax.jit
@@ -47,6 +47,14 @@ def test_power_of_choice_picks_the_worst_candidates():
     np.testing.assert_array_equal(every.ids, np.tile([2, 5], (500, 1)))
     assert some.mask.all() and every.mask.all()
     np.testing.assert_allclose(some.weights, 1 / cohort)
+
+
+def test_too_many_candidates_are_refused():
+    """Candidates that do not exist, quietly left out."""
+    data = population(np.array([3, 1, 4]), np.zeros((8, 1)))
+    sampler = fm.samplers.power_of_choice(tools(2), candidates=4)
+    with pytest.raises(ValueError, match="at most the number of clients, 3: got 4"):
+        sampler.init(see(data, 1.0), jax.random.key(0))
 
 
 def test_too_few_candidates_are_refused():
