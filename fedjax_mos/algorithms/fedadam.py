@@ -70,10 +70,12 @@ def fedams(
     eps: Positive = 1e-3,
     option: Literal[1, 2] = 1,
     bias_correction: bool = False,
+    eps_inside: bool = False,
 ) -> optax.GradientTransformation:
     """FedAMS: FedAdam with a running maximum of v.
 
-    Option 1 bounds it below by eps, option 2 adds eps to its root. The paper has no
-    `bias_correction`, its released program does.
+    Option 1 bounds it below by eps, option 2 adds eps to its root, or with `eps_inside`
+    to what the root is taken of. The paper has no `bias_correction`, its released
+    program does.
     """
-    return optimizers.ams(server_lr, b1, b2, eps, option, bias_correction)
+    return optimizers.ams(server_lr, b1, b2, eps, option, bias_correction, eps_inside)

@@ -35,6 +35,7 @@ from fedjax_mos.types import (
     Aggregate,
     Algorithm,
     ClientView,
+    Count,
     Exchange,
     Key,
     LocalWork,
@@ -60,7 +61,7 @@ def fedmos(
     storm: Unit = 0.1,
     prox: NonNegative = 0.001,
     server_momentum: Unit = 0.8,
-    first_batch: Literal["full", "step"] | int = "full",
+    first_batch: Literal["full", "step"] | Count = "full",
 ) -> Algorithm:
     """FedMoS as in the paper.
 

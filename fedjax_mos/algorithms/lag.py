@@ -8,7 +8,7 @@ uploaded, the server keeps G = sum_m g^_m and moves  x <- x - lr G.
     worker rule   m uploads grad f_m(x) - g^_m unless its square is <= the threshold
     server rule   m is contacted unless L_m^2 |x^_m - x|^2 <= the threshold, x^_m being
                   the model at its last upload
-    threshold     1 / (lr^2 N^2) sum_{r=1..R} 1/R |x^{t+1-r} - x^{t-r}|^2
+    threshold     1 / (lr^2 N^2) sum_{r=1..R} xi_r |x^{t+1-r} - x^{t-r}|^2
 
 The worker rule is the channel `lag_worker`, the server rule the sampler `lag_contact`;
 the threshold travels with the model and costs 32 bits.
@@ -26,6 +26,7 @@ from fedjax_mos.types import (
     Aggregate,
     Algorithm,
     ClientView,
+    Count,
     Exchange,
     Key,
     LocalWork,
@@ -48,12 +49,25 @@ class Down(NamedTuple):
 
 
 @cite("chen2018lag")
-def lag(local: LocalWork, *, lr: Positive = 0.001, horizon: int = 10) -> Algorithm:
-    """LAG. The channel keeps one tree per client; at most one tree up; one down."""
+def lag(
+    local: LocalWork,
+    *,
+    lr: Positive = 0.001,
+    horizon: Count = 10,
+    xi: tuple[float, ...] = (),
+) -> Algorithm:
+    """LAG. The channel keeps one tree per client; at most one tree up; one down.
+
+    `xi` are the weights xi_1 to xi_R of the last R moves, the latest first; without
+    them all are 1/R, with R = `horizon`.
+    """
+    if xi and min(xi) < 0:
+        raise ValueError(f"xi must not be negative: got {tuple(xi)}")
+    weights = xi or (1 / horizon,) * horizon
 
     def init(params: Params, key: Key) -> tuple[Server, tuple]:
         zero = jnp.zeros((), tree.float_dtype(params))
-        moves = jnp.zeros(horizon, zero.dtype)
+        moves = jnp.zeros(len(weights), zero.dtype)
         return Server(params, optax.tree.zeros_like(params), moves, zero), ()
 
     def client(
@@ -67,7 +81,8 @@ def lag(local: LocalWork, *, lr: Positive = 0.001, horizon: int = 10) -> Algorit
         move = optax.tree.scale(-lr, local.decayed(total, state.params))
         latest = optax.tree.vdot(move, move)[None]
         moves = jnp.concatenate([latest, state.moves[:-1]])
-        threshold = moves.mean() / (lr * agg.num_clients) ** 2
+        recent = moves.mean() if not xi else moves @ jnp.asarray(xi, moves.dtype)
+        threshold = recent / (lr * agg.num_clients) ** 2
         return Server(optax.tree.add(state.params, move), total, moves, threshold)
 
     def broadcast(state: Server) -> Down:

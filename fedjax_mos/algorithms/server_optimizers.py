@@ -10,6 +10,9 @@ FedAMS, Wang et al., ICML 2022 [wang2022fedams]:
     v <- b2 v + (1 - b2) delta^2,   m_0 = v_0 = v^_0 = 0
     option 1   v^ <- max(v^, v, eps),   x <- x + server_lr m / sqrt(v^)
     option 2   v^ <- max(v^, v),        x <- x + server_lr m / (sqrt(v^) + eps)
+    inside     v^ <- max(v^, v),        x <- x + server_lr m / sqrt(v^ + eps)
+
+the last as the NLA/AA paper [anonymous2024bidirectional] has option 2 (Appendix C.3).
 
 optax's adam, yogi and amsgrad correct the bias, start v elsewhere and take the maximum
 of the corrected moment.
@@ -65,10 +68,13 @@ def ams(
     eps: Scalar,
     option: Literal[1, 2] = 1,
     bias_correction: bool = False,
+    eps_inside: bool = False,
 ) -> optax.GradientTransformation:
     """FedAMS's server step; with `bias_correction` as its released program has it."""
     if option not in (1, 2):
         raise ValueError(f"option must be 1 or 2: got {option!r}")
+    if eps_inside and option == 1:
+        raise ValueError("option must be 2 for eps_inside: got 1")
 
     def init(params: Params) -> AmsMoments:
         zeros = optax.tree.zeros_like(params)
@@ -89,11 +95,13 @@ def ams(
             (1 - b1**steps, jnp.sqrt(1 - b2**steps)) if bias_correction else (1, 1)
         )
         outside = 0 if option == 1 else eps
-        step = jax.tree.map(
-            lambda m, top: -lr / first * m / (jnp.sqrt(top) / second + outside),
-            m,
-            largest,
-        )
+
+        def root(top: jax.Array) -> jax.Array:
+            if eps_inside:
+                return jnp.sqrt(top / second**2 + eps)
+            return jnp.sqrt(top) / second + outside
+
+        step = jax.tree.map(lambda m, top: -lr / first * m / root(top), m, largest)
         return step, AmsMoments(m, v, largest, steps)
 
     return optax.GradientTransformation(init, update)

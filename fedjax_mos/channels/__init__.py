@@ -20,19 +20,28 @@ from fedjax_mos.channels.recipes import (
     nla_down,
     with_feedback,
 )
-from fedjax_mos.channels.rules import accelerated, lag_worker, lazy, lazy_on_copy
+from fedjax_mos.channels.rules import (
+    accelerated,
+    extrapolated_near,
+    lag_worker,
+    lazy,
+    lazy_on_copy,
+)
+from fedjax_mos.channels.thresholds import advised_constant, threshold
 
 __all__ = [
     "aa",
     "aa_compressed",
     "aa_down",
     "accelerated",
+    "advised_constant",
     "codec_of",
     "compressed",
     "dense",
     "difference",
     "error_feedback",
     "extrapolated",
+    "extrapolated_near",
     "identity",
     "lag_worker",
     "lazy",
@@ -45,6 +54,7 @@ __all__ = [
     "random_k",
     "scaled_sign",
     "straight_through",
+    "threshold",
     "top_k",
     "with_codec",
     "with_feedback",

@@ -2,11 +2,11 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fedjax_mos.channels import codecs
 from fedjax_mos.signatures import merged, options_of
-from fedjax_mos.types import Channel, Codec, Fraction
+from fedjax_mos.types import Channel, Codec, Fraction, Interval
 
 CodecName = Literal["top_k", "random_k", "sign", "quantise"]
 
@@ -16,7 +16,7 @@ def codec_of(
     *,
     fraction: Fraction = 1 / 8,
     codec: CodecName = "top_k",
-    bits: int = 4,
+    bits: Annotated[int, Interval(2, 16)] = 4,
     per_tensor: bool = False,
     straight_through: bool = False,
 ) -> Codec:

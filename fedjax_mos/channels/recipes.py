@@ -15,7 +15,13 @@ from typing import Literal
 from fedjax_mos.channels.codec_options import with_codec
 from fedjax_mos.channels.feedback import difference, error_feedback, extrapolated, plain
 from fedjax_mos.channels.identity import identity
-from fedjax_mos.channels.rules import Reference, accelerated, lazy, lazy_on_copy
+from fedjax_mos.channels.rules import (
+    Reference,
+    accelerated,
+    extrapolated_near,
+    lazy,
+    lazy_on_copy,
+)
 from fedjax_mos.components import cite
 from fedjax_mos.types import Channel, Codec, NonNegative
 
@@ -80,17 +86,21 @@ def aa_compressed(
 @cite("anonymous2024bidirectional")
 @with_codec()
 def nla_down(
-    codec: Codec, *, kappa: NonNegative = 0.002, downlink: Downlink = "difference"
+    codec: Codec,
+    *,
+    kappa: NonNegative = 0.002,
+    downlink: Downlink = "difference",
+    reference: Reference = "transmitted",
 ) -> Channel:
     """The downlink of FedBNLACA: compressed changes of the model, skipped when small.
 
     "literal" is the paper's Algorithm 2: error feedback on the model itself, which
-    does not converge when the receiver replaces its copy.
+    does not converge when the receiver replaces its copy; only it reads `reference`.
     """
     inner = plain(codec)
     if _by_difference(downlink):
         return difference(lazy_on_copy(inner, kappa))
-    return error_feedback(lazy(inner, kappa))
+    return error_feedback(lazy(inner, kappa, reference))
 
 
 @cite("anonymous2024bidirectional")
@@ -101,15 +111,19 @@ def aa_down(
     kappa: NonNegative = 0.002,
     downlink: Downlink = "difference",
     extrapolate: bool = False,
+    only_near: bool = False,
 ) -> Channel:
     """The downlink of FedBACA: compressed changes of the model, without a rule.
 
     The paper's rule would add two models; only "literal" has it (and reads `kappa`).
-    With `extrapolate` clients start from the copy moved on by its last change.
+    With `extrapolate` clients start from the copy moved on by its last change, with
+    `only_near` only where that is at most kappa times the copy before it.
     """
     inner = plain(codec)
     if _by_difference(downlink):
         channel = difference(inner)
+        if extrapolate and only_near:
+            return extrapolated_near(channel, kappa)
         return extrapolated(channel) if extrapolate else channel
     return error_feedback(accelerated(inner, kappa))
 

@@ -19,11 +19,12 @@ import optax
 from fedjax_mos.components import cite
 from fedjax_mos.types import Channel, ChannelState, Key, PyTree, Scalar, Wire
 
-Reference = Literal["transmitted", "raw_prev"]
+Reference = Literal["transmitted", "raw_prev", "literal"]
+REFERENCES = ("transmitted", "raw_prev", "literal")
 
 
 class Lazy(NamedTuple):
-    last: PyTree  # last transmitted message
+    last: PyTree  # last transmitted message; () unless it may be delivered
     raw: PyTree  # previous message, transmitted or not; () unless it is the reference
     inner: ChannelState
 
@@ -39,25 +40,30 @@ def lazy(
     """NLA: where the rule fires send only the flag and deliver the last message again.
 
     The reference is the last *transmitted* message; "raw_prev" compares with the
-    previous one, sent or not, as the paper's examples print it. One tree (two).
+    previous one, sent or not, and delivers the last transmitted. "literal" is what the
+    paper's Examples 1 to 3 print: it compares with the previous message and delivers
+    it, though after two skips in a row the receiver cannot know it. One tree (raw_prev:
+    two).
     """
-    if reference not in ("transmitted", "raw_prev"):
+    if reference not in REFERENCES:
         raise ValueError(
-            f"reference must be 'transmitted' or 'raw_prev': got {reference!r}"
+            f"reference must be one of {', '.join(REFERENCES)}: got {reference!r}"
         )
-    keep_raw = reference == "raw_prev"
+    keep_raw, keep_last = reference != "transmitted", reference != "literal"
 
     def init(value: PyTree) -> Lazy:
         zeros = optax.tree.zeros_like(value)
-        return Lazy(zeros, zeros if keep_raw else (), inner.init(value))
+        last, raw = zeros if keep_last else (), zeros if keep_raw else ()
+        return Lazy(last, raw, inner.init(value))
 
     def send(state: Lazy, wire: Wire, key: Key, context: PyTree) -> tuple[Wire, Lazy]:
         out, after = inner.send(state.inner, wire, key, context)
         fires = _fires(kappa, out.value, state.raw if keep_raw else state.last)
-        value = optax.tree.where(fires, state.last, out.value)
+        again = state.last if keep_last else state.raw
+        value = optax.tree.where(fires, again, out.value)
         bits = jnp.where(fires, 1, out.bits + 1).astype(jnp.uint32)
-        raw = out.value if keep_raw else ()
-        return Wire(value, bits, fires), Lazy(value, raw, after)
+        last, raw = value if keep_last else (), out.value if keep_raw else ()
+        return Wire(value, bits, fires), Lazy(last, raw, after)
 
     return Channel(init, send)
 
@@ -77,6 +83,29 @@ def accelerated(inner: Channel, kappa: Scalar) -> Channel:
             lambda m, r: m + jnp.where(fires, r, 0), out.value, state.previous
         )
         return Wire(value, out.bits + 1, fires), Accelerated(out.value, after)
+
+    return Channel(init, send)
+
+
+def extrapolated_near(inner: Channel, kappa: Scalar) -> Channel:
+    """AA on models: o_t + (o_t - o_{t-1}) where the rule fires, else o_t. One tree.
+
+    Both ends keep the plain o_t. The first contact has no flag and no extrapolation.
+    """
+
+    def init(value: PyTree) -> Accelerated:
+        return Accelerated(optax.tree.zeros_like(value), inner.init(value))
+
+    def send(
+        state: Accelerated, wire: Wire, key: Key, context: PyTree
+    ) -> tuple[Wire, Accelerated]:
+        out, after = inner.send(state.inner, wire, key, context)
+        fires = _fires(kappa, out.value, state.previous)
+        value = jax.tree.map(
+            lambda o, last: o + jnp.where(fires, o - last, 0), out.value, state.previous
+        )
+        flag = (_square(state.previous) > 0).astype(jnp.uint32)
+        return Wire(value, out.bits + flag, fires), Accelerated(out.value, after)
 
     return Channel(init, send)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.lab import catalog
 from tests import problem
 from tests.algorithms.reference import (
     STEPS,
@@ -73,7 +74,18 @@ def fedyogi(x, cohorts, world, *, lr, server_lr, b1, b2, eps):
 
 
 def fedams(
-    x, cohorts, world, *, lr, server_lr, b1, b2, eps, option=1, bias_correction=False
+    x,
+    cohorts,
+    world,
+    *,
+    lr,
+    server_lr,
+    b1,
+    b2,
+    eps,
+    option=1,
+    bias_correction=False,
+    eps_inside=False,
 ):
     m = v = largest = 0
     for t, cohort in enumerate(cohorts):
@@ -85,7 +97,10 @@ def fedams(
         rate, root = server_lr, np.sqrt(largest)
         if bias_correction:
             rate, root = rate / (1 - b1 ** (t + 1)), root / np.sqrt(1 - b2 ** (t + 1))
-        x = x + rate * m / (root + (eps if option == 2 else 0))
+        if eps_inside:  # diag(v^ + eps)^(1/2)
+            x = x + rate * m / np.sqrt(root**2 + eps)
+        else:
+            x = x + rate * m / (root + (eps if option == 2 else 0))
         yield x
 
 
@@ -234,6 +249,19 @@ def fedacg(x, cohorts, world, *, lr, server_momentum, prox):
         yield x
 
 
+def fedprox_fedmos(x, cohorts, world, *, lr, prox, **off):
+    """FedMoS, Section V: "federated averaging with proximal term mu (y - x)"."""
+    for cohort in cohorts:
+        start, x = x, 0
+        for i, w in cohort:
+            y = start
+            for batch, _ in world.batches(i):
+                y = y - lr * world.g(y, batch) - prox * (y - start)
+            x = x + w * (y - start)
+        x = start + x
+        yield x
+
+
 SGD = {"lr": 0.5, "server_lr": 0.8}
 HEAVY = SGD | {"server_momentum": 0.6}
 ADAM = {"lr": 0.5, "server_lr": 0.1, "b1": 0.6, "b2": 0.9, "eps": 0.05}
@@ -267,6 +295,12 @@ CASES = {
         fedavg, fm.algorithms.fedprox, SGD | {"prox": 0.5}, EVERYTHING
     ),
     "fedavgm": Case(fedavgm, fm.algorithms.fedavgm, HEAVY),
+    "fedprox fedmos": Case(
+        fedprox_fedmos,
+        fm.algorithms.fedmos_release,
+        catalog.ALGORITHMS["fedprox_fedmos"].options | {"lr": 0.5, "prox": 0.1},
+        World(epochs=2),
+    ),
     "slowmo": Case(slowmo, fm.algorithms.slowmo, HEAVY, DECAYING),
     "fedadagrad": Case(
         fedadagrad,
@@ -284,6 +318,14 @@ CASES = {
         fedams,
         fm.algorithms.fedams,
         AMS | {"option": 2, "bias_correction": True},
+    ),
+    "fedams inside": Case(
+        fedams, fm.algorithms.fedams, AMS | {"option": 2, "eps_inside": True}
+    ),
+    "fedams inside release": Case(
+        fedams,
+        fm.algorithms.fedams,
+        AMS | {"option": 2, "eps_inside": True, "bias_correction": True},
     ),
     "fedcm": Case(fedcm, fm.algorithms.fedcm, MIX),
     "fedcm bernoulli": Case(fedcm, fm.algorithms.fedcm, MIX, DECAYING, BERNOULLI),
@@ -330,7 +372,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+# Readings of papers beside the usual ones.
+LATER = ("fedams inside release", "fedprox fedmos")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=pytest.mark.thorough) if c in LATER else c for c in CASES],
+)
 def test_matches_the_paper(case):
     """An algorithm that drifts from its paper by one sign or factor fails here."""
     got, expected = CASES[case].run()

@@ -138,8 +138,17 @@ OWN = {
         "reference": "transmitted",
     },
     "aa_compressed": {"kappa": 1.5, "ef_reference": "output"},
-    "nla_down": {"kappa": 0.002, "downlink": "difference"},
-    "aa_down": {"kappa": 0.002, "downlink": "difference", "extrapolate": False},
+    "nla_down": {
+        "kappa": 0.002,
+        "downlink": "difference",
+        "reference": "transmitted",
+    },
+    "aa_down": {
+        "kappa": 0.002,
+        "downlink": "difference",
+        "extrapolate": False,
+        "only_near": False,
+    },
 }
 
 

@@ -37,24 +37,33 @@ def nla(messages, kappa, reference="transmitted"):
         r = last if reference == "transmitted" else raw
         size = np.linalg.norm(r)
         fires = kappa > 0 and size > 0 and np.linalg.norm(m - r) <= kappa * size
-        last, raw = (last if fires else m), m
-        values.append(last)
+        again = raw if reference == "literal" else last
+        values.append(again if fires else m)
+        last, raw = values[-1], m
         flags.append(fires)
     return np.array(values), np.array(flags)
 
 
-@pytest.mark.parametrize("reference", ["transmitted", "raw_prev"])
+@pytest.mark.parametrize("reference", ["transmitted", "raw_prev", "literal"])
 @pytest.mark.parametrize("kappa", KAPPAS)
 def test_lazy_fires_per_the_rule(kappa, reference):
     """Skip iff 0 < |r| and |m - r| <= kappa |r|; deliver r; pay 1, else 32 d + 1."""
-    makes = {"transmitted": lazy_transmitted, "raw_prev": lazy_raw}
+    makes = {
+        "transmitted": lazy_transmitted,
+        "raw_prev": lazy_raw,
+        "literal": lazy_literal,
+    }
     messages = walk(1)
     wires, states = deliver(makes[reference], messages, kappa)
     values, flags = nla(messages, kappa, reference)
     np.testing.assert_array_equal(wires.fired, flags)
     close(wires.value, values)
     np.testing.assert_array_equal(wires.bits, np.where(flags, 1, DENSE + 1))
-    close(states.last, values)
+    if reference == "literal":  # nothing that was sent is remembered
+        assert states.last == ()
+        close(states.raw, messages, 0)
+    else:
+        close(states.last, values)
     assert flags.any() == (kappa > 0) and not flags.all()
 
 
@@ -66,6 +75,10 @@ def lazy_raw(kappa):
     return fm.channels.lazy(fm.channels.identity(), kappa, "raw_prev")
 
 
+def lazy_literal(kappa):
+    return fm.channels.lazy(fm.channels.identity(), kappa, "literal")
+
+
 def test_raw_prev_follows_a_slow_drift_without_sending():
     """Against the previous message a drift is never large; against the sent it is."""
     messages = np.outer(1.1 ** np.arange(20), np.ones(D)).astype(np.float32)
@@ -73,6 +86,9 @@ def test_raw_prev_follows_a_slow_drift_without_sending():
     raw, _ = deliver(lazy_raw, messages, 0.5)
     assert raw.fired.tolist() == [False] + [True] * 19
     close(raw.value, np.ones((20, D)))  # delivered: the last transmitted, not the raw
+    printed, _ = deliver(lazy_literal, messages, 0.5)
+    assert printed.fired.tolist() == raw.fired.tolist()
+    close(printed.value, messages[np.maximum(np.arange(20) - 1, 0)], 1e-6)  # the raw
     # 1.1^4 <= 1.5 < 1.1^5: every fifth message is new.
     assert sent.fired.tolist() == [t % 5 != 0 for t in range(20)]
 
@@ -118,7 +134,7 @@ def test_the_inner_channel_advances_when_skipped():
 
 def test_an_unknown_reference_is_refused():
     """A typing error must not silently choose a rule."""
-    with pytest.raises(ValueError, match="'transmitted' or 'raw_prev': got 'raw'"):
+    with pytest.raises(ValueError, match="raw_prev, literal: got 'raw'"):
         fm.channels.lazy(fm.channels.identity(), 0.5, "raw")
 
 

@@ -80,6 +80,8 @@ SAMPLERS = {
     "md": SamplerRow(unbiased=True),
     "acs": SamplerRow(unbiased=True),
     "cacs": SamplerRow(unbiased=True, host=True),
+    "cacs_kept": SamplerRow(unbiased=True, host=True),
+    "cacs_discarded": SamplerRow(unbiased=True, host=True),
     "clustered": SamplerRow(unbiased=True, host=True),
     "systematic": SamplerRow(unbiased=True),
     "bernoulli": SamplerRow(unbiased=False, slots=all_of_few),
@@ -188,6 +190,13 @@ CHANNEL_VARIANTS = {
         options=LAZY | {"reference": "raw_prev"},
         of="nla",
     ),
+    "nla-literal": ChannelRow(
+        (DENSE + FLAG, FLAG, DENSE + FLAG),
+        trees=1,
+        rule=True,
+        options=LAZY | {"reference": "literal"},
+        of="nla",
+    ),
     "aa_compressed-compressed": ChannelRow(
         (SPARSE + FLAG, SPARSE + FLAG, SPARSE + FLAG),
         trees=2,
@@ -199,6 +208,13 @@ CHANNEL_VARIANTS = {
         (DENSE, SPARSE, SPARSE),
         trees=2,
         options=QUARTER | {"extrapolate": True},
+        of="aa_down",
+    ),
+    "aa_down-near": ChannelRow(
+        (DENSE, SPARSE + FLAG, SPARSE + FLAG),
+        trees=2,
+        rule=True,
+        options=LAZY | QUARTER | {"extrapolate": True, "only_near": True},
         of="aa_down",
     ),
 }
@@ -228,6 +244,11 @@ PARTITIONS = {
     "fedmos_mnist": PartitionRow(deals_all=False, options=FEW),
     "fedmos_cifar": PartitionRow(
         deals_all=False, options={"sizes": (20, 10), "fractions": (0.5, 0.5)}
+    ),
+    "fedmos_cifar_overlapping": PartitionRow(
+        deals_all=False,
+        disjoint=False,
+        options={"classes_per_client": 3, "smallest": 4, "largest": 50},
     ),
     "dirichlet": PartitionRow(),
     "dirichlet_balanced": PartitionRow(),

@@ -71,6 +71,7 @@ def ams(trees_client, **channels):
 ROWS = {
     "fedavg": Row(SGD, AVERAGE),
     "fedprox": Row(SGD | {"prox": 0.1}, AVERAGE | {"prox": 0.0}),
+    "fedprox_fedmos": Row({"lr": 0.3, "prox": 0.05}, {"prox": 0.0}),
     "fedavgm": Row(SGD | {"server_momentum": 0.5}, AVERAGE | STILL),
     "fedopt": Row({"lr": 0.3}, {}),
     "slowmo": Row(SGD | {"server_momentum": 0.5}, AVERAGE | STILL),
@@ -79,6 +80,7 @@ ROWS = {
     "fedyogi": Row(MOMENTS),
     "fedams": Row(MOMENTS),
     "fedams_option2": Row(MOMENTS),
+    "fedams_eps_inside": Row(MOMENTS),
     "fedams_release": Row(MOMENTS),
     "scaffold": SCAFFOLD,
     "scaffold_option1": SCAFFOLD,

@@ -39,7 +39,34 @@ RESNETS = {
     "resnet18_tiny": (resnet18(200), TINY, 11_271_432, 512),
     "resnet18_7x7": (resnet18(stem="7x7"), CIFAR, 11_181_642, 512),
 }
+RESNETS |= {
+    "resnet10_narrow": (resnet18(width=16, depth=10), CIFAR, 308_826, 128),
+    "resnet34": (resnet18(depth=34), CIFAR, 21_282_122, 512),
+}
 EVERY = MODELS | RESNETS
+
+
+def resnet_size(width, blocks, classes=10):
+    """Convolutions without bias, an affine pair of numbers per normalised channel."""
+    total, before = 27 * width + 2 * width, width
+    for number, count_ in enumerate(blocks):
+        c = width * 2**number
+        for _ in range(count_):
+            total += 9 * before * c + 9 * c * c + 4 * c
+            total += before * c + 2 * c if before != c else 0
+            before = c
+    return total + (before + 1) * classes
+
+
+def test_sizes_of_narrow_and_long_resnets():
+    """The table's numbers, counted from the layers of the paper."""
+    assert resnet_size(64, (2, 2, 2, 2)) == 11_173_962
+    assert resnet_size(16, (1, 1, 1, 1)) == RESNETS["resnet10_narrow"][2]
+    assert resnet_size(64, (3, 4, 6, 3)) == RESNETS["resnet34"][2]
+    with pytest.raises(ValueError, match="depth must be 10, 18 or 34: got 20"):
+        resnet18(depth=20)
+    with pytest.raises(ValueError, match="width must be a multiple of groups, 2"):
+        resnet18(width=15)
 
 
 def shapes(model, shape):
