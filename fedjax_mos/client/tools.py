@@ -16,6 +16,7 @@ from fedjax_mos.data.store import take
 from fedjax_mos.types import (
     Batch,
     ClientView,
+    Count,
     Forward,
     Gradient,
     Key,
@@ -129,7 +130,7 @@ def local_work(
     forward: Forward | None = None,
     augment: Callable[[Batch, Key], Batch] | None = None,
     *,
-    micro_batch: int = 32,
+    micro_batch: Count = 32,
     clip: Positive | None = None,
     weight_decay: NonNegative | None = None,
     epoch_decay: Positive | None = None,

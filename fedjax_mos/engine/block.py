@@ -20,7 +20,7 @@ from fedjax_mos.machine import compiler_options
 from fedjax_mos.programs import Program
 from fedjax_mos.types import FederatedData, Key, Metrics, PyTree, RoundState, Simulation
 
-MOST = 10  # rounds in a block; an interrupt waits for its end
+MOST = 10  # rounds in a block
 _PROGRAMS: Latest[Program] = Latest(most=16)
 
 

@@ -66,8 +66,8 @@ class Checkpoints:
         state: PyTree,
         history: Mapping[str, np.ndarray],
         metrics: list[str],
-    ) -> None:
-        """Keep this moment; older ones go. A disk that is full is said, not fatal."""
+    ) -> bool:
+        """Keep this moment, if that can be; older ones go. A full disk is not fatal."""
         path, partial = self._path(round), self.folder / f".{round:08}.partial"
         try:
             shutil.rmtree(partial, ignore_errors=True)
@@ -84,16 +84,19 @@ class Checkpoints:
                 "about": self.about,
             }
             (partial / _ABOUT).write_text(json.dumps(about, indent=2))
-            (partial / _HASHES).write_text(json.dumps(_hashes(partial), indent=2))
+            (partial / _HASHES).write_text(json.dumps(_hashes(partial, True), indent=2))
             shutil.rmtree(path, ignore_errors=True)
             os.replace(partial, path)
-        except OSError as error:
+        except Exception as error:  # what orbax makes of a full disk is no OSError
             print(f"no checkpoint of round {round}: {error}", file=sys.stderr)
             shutil.rmtree(partial, ignore_errors=True)
+            written = False
         else:
             for old in self._all()[:-_KEPT]:
                 shutil.rmtree(old, ignore_errors=True)
+            written = True
         self.spoke = time.monotonic()
+        return written
 
     def latest(
         self, like: PyTree
@@ -109,6 +112,10 @@ class Checkpoints:
                 history = {name: as_cells(file[name]) for name in file.files}
             return _read_state(path / _STATE, like), history, stored["metrics"]
         return None
+
+    def newest(self) -> Path | None:
+        """The latest one, if there is any."""
+        return self._all()[-1] if self._all() else None
 
     def _check(self, path: Path, stored: dict[str, Any]) -> None:
         if stored["format"] != FORMAT:
@@ -159,11 +166,12 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _plain(state: PyTree) -> dict[str, Any]:
-    """The leaves by number; keys as their data."""
+    """The leaves by number; keys as their data. Empty ones have none to keep."""
     leaves = jax.tree.leaves(state)
     return {
         f"{i:05}": jax.random.key_data(leaf) if _is_key(leaf) else leaf
         for i, leaf in enumerate(leaves)
+        if leaf.size
     }
 
 
@@ -187,7 +195,7 @@ def _read_state(path: Path, like: PyTree) -> PyTree:
     back = [
         jax.random.wrap_key_data(found[f"{i:05}"], impl=jax.random.key_impl(leaf))
         if _is_key(leaf)
-        else found[f"{i:05}"]
+        else found.get(f"{i:05}", leaf)
         for i, leaf in enumerate(leaves)
     ]
     return jax.tree.unflatten(tree, back)
@@ -201,12 +209,14 @@ def _packed(values: np.ndarray) -> np.ndarray:
     return cells.reshape(*values.shape, *cells.shape[1:])
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    """File -> hash of its content."""
+def _hashes(folder: Path, sync: bool = False) -> dict[str, str]:
+    """File -> hash of its content, which `sync` makes the system put on the disk."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != _HASHES:
             with path.open("rb") as file:
+                if sync:
+                    os.fsync(file.fileno())
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             found[str(path.relative_to(folder))] = digest
     return found

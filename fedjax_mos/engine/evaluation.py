@@ -39,10 +39,11 @@ def evaluator(
 ) -> Evaluate:
     """A pure function `(state, stores) -> {"store_metric": mean}` of `model(state)`.
 
-    The mean runs over all examples that the clients of a store own; since p_i is a
-    share of examples, that is sum_i p_i (mean of client i). A metric that brings
-    weights has a weighted mean: NaN where all weights are zero. `batch_size` examples
-    at a time, on as many devices as `backend` has (default: one).
+    The mean is sum_i p_i (mean of client i): where p_i is a share of examples, the mean
+    over all examples that clients own; where clients have masses of their own, an
+    example counts mass_i / size_i. A metric that brings weights has a weighted mean:
+    NaN where all weights are zero. `batch_size` examples at a time, on as many devices
+    as `backend` has (default: one).
     """
     layout = vmapped() if backend is None else backend
 
@@ -120,9 +121,49 @@ def _sum(
     """Per metric the sums of values and weights over all examples."""
 
     def block(shared: tuple[Params, FederatedData], position: jax.Array) -> PyTree:
-        return jax.tree.map(jnp.sum, _values(metrics, *shared, position))
+        return _block_sums(metrics, *shared, position)
 
     return backend.total(block, (params, data), _positions(data, batch_size))
+
+
+def gradient(
+    metrics: Measure,
+    name: str = "loss",
+    batch_size: int = 200,
+    backend: Backend | None = None,
+) -> Callable[[Params, FederatedData], Params]:
+    """A pure function `(params, data) -> gradient` of what `evaluator` says of `name`.
+
+    Of the loss: grad f = sum_i p_i grad f_i, in evaluation mode.
+    """
+    layout = vmapped() if backend is None else backend
+
+    def block(shared: tuple[Params, FederatedData], position: jax.Array) -> PyTree:
+        params, data = shared
+
+        def total(params: Params) -> tuple[jax.Array, jax.Array]:
+            return _block_sums(metrics, params, data, position)[name]
+
+        return jax.grad(total, has_aux=True)(params)
+
+    def mean(params: Params, data: FederatedData) -> Params:
+        positions = _positions(data, batch_size)
+        g, weight = layout.total(block, (params, data), positions)
+        return jax.tree.map(lambda leaf: leaf / weight.astype(leaf.dtype), g)
+
+    return mean
+
+
+def _block_sums(
+    metrics: Measure, params: Params, data: FederatedData, position: jax.Array
+) -> dict[str, tuple[jax.Array, jax.Array]]:
+    """Per metric the sums of values and weights over the examples at `position`."""
+    values = _values(metrics, params, data, position)
+    if data.given_mass is not None:
+        owner = jnp.searchsorted(data.offset, position, side="right") - 1
+        counts = (data.given_mass / jnp.maximum(data.size, 1))[owner]
+        values = jax.tree.map(lambda v: counts.astype(v.dtype) * v, values)
+    return jax.tree.map(jnp.sum, values)
 
 
 def _positions(data: FederatedData, batch_size: int) -> jax.Array:

@@ -8,8 +8,18 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from fedjax_mos.types import FederatedData, HostUpdate, RoundState, Simulation
+from fedjax_mos.types import (
+    FederatedData,
+    HostUpdate,
+    Key,
+    PyTree,
+    RoundState,
+    Simulation,
+)
+
+_EXTRA = 0x45  # folded into the key of rounds that do not count
 
 
 def stops(update: HostUpdate | None, first: int, last: int) -> list[int]:
@@ -51,12 +61,31 @@ def updated(
 
     count = state.round.shape[0] if lanes else 1
     found = [update.compute(data, lane(i) if lanes else state) for i in range(count)]
-    samplers = [one.sampler for one in found]
-    # Buffers of its own: a block of rounds donates them.
-    sampler = (
-        jax.tree.map(lambda *leaves: jnp.stack(leaves), *samplers)
-        if lanes
-        else jax.tree.map(partial(jnp.array, copy=True), samplers[0])
-    )
     up, down = [one.bits_up for one in found], [one.bits_down for one in found]
-    return state._replace(sampler=sampler), up, down
+
+    def own(trees: list[PyTree]) -> PyTree:
+        """With buffers of its own: a block of rounds donates them."""
+        if lanes:
+            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+        return jax.tree.map(partial(jnp.array, copy=True), trees[0])
+
+    if found[0].state is not None:
+        state = own([one.state for one in found])
+    return state._replace(sampler=own([one.sampler for one in found])), up, down
+
+
+def extra_rounds(
+    warm: Simulation, data: FederatedData, state: RoundState, key: Key, rounds: int
+) -> tuple[RoundState, int, int]:
+    """The state after rounds that count as none, and their bits up and down.
+
+    With keys of their own: the rounds that count draw other batches.
+    """
+    key = jax.random.fold_in(key, _EXTRA)
+    step = jax.jit(warm.step) if warm.backend.traced else warm.step
+    before, up, down = state, 0, 0
+    for t in range(rounds):
+        state, info = step(data, state, jax.random.fold_in(key, t))
+        up += int(np.sum(np.asarray(info.bits_up, np.int64)))
+        down += int(np.sum(np.asarray(info.bits_down, np.int64)))
+    return state._replace(round=before.round, sampler=before.sampler), up, down

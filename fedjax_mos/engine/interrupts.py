@@ -2,11 +2,13 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 2.0  # seconds that an interrupt may have to wait
 
 
 class _Handler:
@@ -40,3 +42,21 @@ def deferred_interrupt() -> Iterator[threading.Event]:
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+class Pace:
+    """How many rounds at a time let an interrupt wait for about two seconds."""
+
+    def __init__(self, each: float = _PATIENCE) -> None:
+        self.each = each  # seconds a round; the first one shows it
+
+    def rounds(self) -> int:
+        """As many as fit, at least one."""
+        return max(1, int(_PATIENCE / max(self.each, 1e-3)))
+
+    @contextmanager
+    def measured(self, rounds: int) -> Iterator[None]:
+        """Time so many rounds."""
+        begin = time.perf_counter()
+        yield
+        self.each = (time.perf_counter() - begin) / rounds

@@ -5,6 +5,8 @@ import time
 from importlib.util import find_spec
 from types import TracebackType
 
+from fedjax_mos.machine import keeps_programs
+
 _SILENCE = 30.0  # seconds between two lines of a log
 
 
@@ -24,10 +26,11 @@ class Progress:
         self.bar = tqdm(total=total, initial=done, unit="round", disable=not self.live)
         if done and shown:
             self.write(f"resumed after round {done} of {total}")
+        kept = " (kept for next time)" if keeps_programs() else ""
         if compiling and self.live:
-            self.bar.set_description("compiling (kept for next time)")
+            self.bar.set_description(f"compiling{kept}")
         elif compiling:
-            self.say("compiling (kept for next time)")
+            self.say(f"compiling{kept}")
 
     def update(self, rounds: int, what: dict[str, str]) -> None:
         """So many rounds are done, and the model stands like this."""

@@ -14,6 +14,7 @@ from fedjax_mos.channels.identity import dense
 from fedjax_mos.components import Spec
 from fedjax_mos.data.store import views
 from fedjax_mos.engine.checks import check_cohort, check_params, typed_key
+from fedjax_mos.engine.dropping import if_any, kept, or_nothing
 from fedjax_mos.engine.hyperparameters import with_hp
 from fedjax_mos.schedule import at_round
 from fedjax_mos.types import (
@@ -42,6 +43,7 @@ from fedjax_mos.types import (
 _INIT, _SERVER = 0x49, 0x53
 
 
+Init = Callable[..., RoundState]  # (params, data, key, hp=None)
 Round = Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
 
 
@@ -56,8 +58,11 @@ class Built(NamedTuple):
 
 
 def rounds_of(
-    specs: Mapping[str, Spec], cohort: int, backend: Backend
-) -> tuple[Callable[..., RoundState], Round]:
+    specs: Mapping[str, Spec],
+    cohort: int,
+    backend: Backend,
+    drop_nonfinite: bool = False,
+) -> tuple[Init, Round]:
     """The pure functions `init` and `step` of a simulation with these components."""
 
     def hp_at(hp: Hp, round: jax.Array) -> Hp:
@@ -127,7 +132,10 @@ def rounds_of(
         row = Row(mine, _put(row.up, e, up_state), _put(row.down, e, down_state))
         rules = {"fired_up": sent.fired, "fired_down": got.fired}
         measured = measured | {n: f for n, f in rules.items() if f is not None}
-        return sent.value, row, (measured, sent.bits, got.bits)
+        value, finite = sent.value, None
+        if drop_nonfinite:
+            value, finite = or_nothing(value, row)
+        return value, row, (measured, sent.bits, got.bits, finite)
 
     def step(
         data: FederatedData, state: RoundState, key: Key
@@ -143,8 +151,7 @@ def rounds_of(
             check_cohort(cohort, n)
         rows = tree.gather(state.clients, cohort.ids)
         view = views(data, cohort.ids, state.round)
-        count = cohort.mask.sum()
-        server, casts = state.server, []
+        chosen, server, casts = cohort, state.server, []
         slots: Metrics = {}
         bits_up = bits_down = jnp.zeros(cohort.ids.shape, jnp.uint32)
 
@@ -160,13 +167,16 @@ def rounds_of(
             )
             casts.append(cast_state)
             shared = Shared(hp, wire, k_local, k_wires, up)
-            (mean, total), rows, (measured, up_e, down_e) = backend.map(
+            (mean, total), rows, (measured, up_e, down_e, finite) = backend.map(
                 partial(one_client, e), shared, rows, view, cohort
             )
-            k_own = jax.random.fold_in(k_server, e)
-            server = exchange.server(server, Aggregate(mean, total, count, n, k_own))
             bits_up = bits_up + jnp.where(cohort.mask, up_e, 0)
             bits_down = bits_down + jnp.where(cohort.mask, down_e, 0)
+            if finite is not None:
+                mean, cohort = kept(mean, cohort, finite)
+            k_own, count = jax.random.fold_in(k_server, e), cohort.mask.sum()
+            after = exchange.server(server, Aggregate(mean, total, count, n, k_own))
+            server = after if finite is None else if_any(count, after, server)
             slots |= measured
 
         # Dead slots point behind the last client, where the scatter drops them.
@@ -181,7 +191,11 @@ def rounds_of(
                 hp=state.hp,
             ),
             RoundInfo(
-                _live_mean(slots, cohort, count), bits_up, bits_down, cohort, slots
+                _live_mean(slots, chosen, cohort) | _dropped(chosen, cohort),
+                bits_up,
+                bits_down,
+                chosen,
+                slots,
             ),
         )
 
@@ -211,11 +225,21 @@ def rehearsal(
     return play
 
 
-def _live_mean(metrics: PyTree, cohort: Cohort, count: jax.Array) -> PyTree:
-    """Means over the live slots."""
-    return jax.tree.map(
-        lambda leaf: live(leaf, cohort).sum(0) / jnp.maximum(count, 1), metrics
-    )
+def _live_mean(metrics: Metrics, chosen: Cohort, cohort: Cohort) -> Metrics:
+    """Means over the live slots; of a round that dropped everyone none is known."""
+    count = jnp.maximum(cohort.mask.sum(), 1)
+    means = {n: live(leaf, cohort).sum(0) / count for n, leaf in metrics.items()}
+    if cohort is chosen:
+        return means
+    nobody = chosen.mask.any() & ~cohort.mask.any()
+    return {n: jnp.where(nobody, jnp.nan, mean) for n, mean in means.items()}
+
+
+def _dropped(chosen: Cohort, cohort: Cohort) -> Metrics:
+    """The share of those chosen that were dropped, where that may happen."""
+    if cohort is chosen:
+        return {}
+    return {"dropped": 1 - cohort.mask.sum() / jnp.maximum(chosen.mask.sum(), 1)}
 
 
 def _inits(channel: Channel, messages: tuple) -> tuple:

@@ -1,8 +1,7 @@
 """Many rounds for people: progress, history, interrupts, work on the host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,11 @@ from fedjax_mos.engine.block import MOST, advance, is_compiled
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.checks import typed_key
 from fedjax_mos.engine.history import History
-from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.engine.interrupts import Pace, deferred_interrupt
 from fedjax_mos.engine.progress import Progress
 from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.schedule import check_length
+from fedjax_mos.tree import fingerprint
 from fedjax_mos.types import (
     FederatedData,
     HostUpdate,
@@ -60,9 +60,10 @@ def run(
 
     A batch of keys [S] with a state whose leaves have a leading axis S runs S
     simulations as one program, told apart by the column `lane`. An interrupt (Ctrl-C)
-    ends the run after the block of rounds under way and returns what is there; so does
-    `stop(frame)`, asked after every block that was evaluated, when it is true. What a
-    sampler's work on the host costs counts in the round that follows.
+    ends the run after the rounds under way (about two seconds, or one round) and
+    returns what is there; so does `stop(frame)`, asked after every tenth round if one
+    of the ten was evaluated, when it is true. What a sampler's work on the host costs
+    counts in the round that follows.
 
     `diverged` is true from the round on in which a loss or a parameter was no finite
     number; a run whose lanes have all diverged ends there. With `checkpoints`, a
@@ -79,7 +80,8 @@ def run(
     check_length(state.hp, last)
     history = History(lanes, first)
     if isinstance(checkpoints, Path | str):
-        checkpoints = Checkpoints(checkpoints)
+        about = {"data": fingerprint(data), "start": fingerprint(state)}
+        checkpoints = Checkpoints(checkpoints, about)
     if checkpoints is not None:
         numbers = np.asarray(jax.random.key_data(key)).tolist()
         checkpoints = checkpoints.of(first=first, key=numbers)
@@ -96,9 +98,10 @@ def run(
     update = sim.host_update
     known = is_compiled(sim, evaluate, report, data, stores, state, key)
     bar = Progress(rounds, progress, compiling=not known, done=history.rounds)
-    ended = _ended(history, rounds, stop)
+    begun, pace = first + history.rounds, Pace()
+    ended = _ended(history, begun, last, every, stop)
     with bar, deferred_interrupt() as interrupted:
-        for begin, end in _visits(first + history.rounds, last, update):
+        for begin, end in _visits(begun, last, update, pace):
             if ended:
                 break
             if update is not None and host_updates.due(update, begin):
@@ -107,37 +110,47 @@ def run(
                 history.charge(*bits)
             now = host_updates.simulation_at(sim, begin)
             flags = _evaluated(begin, end, last, every)
-            state, out = advance(
-                now, evaluate, report, data, stores, state, key, end - begin, flags
-            )
-            history.add(out, end - begin, flags)
+            with pace.measured(end - begin):
+                state, out = advance(
+                    now, evaluate, report, data, stores, state, key, end - begin, flags
+                )
+                history.add(out, end - begin, flags)
             bar.update(end - begin, history.last)
-            ended = _ended(history, rounds, stop if flags.any() else None)
-            if not ended and interrupted.is_set():  # looked at once in a block
+            ended = _ended(history, end, last, every, stop)
+            if not ended and interrupted.is_set():  # looked at once in a visit
                 ended = INTERRUPTED
-            if checkpoints is not None and checkpoints.wanted(
+            wanted = checkpoints and checkpoints.wanted(
                 ended == INTERRUPTED, bool(ended)
-            ):
+            )
+            if checkpoints and wanted and not history.diverged.all():
                 checkpoints.save(end, state, history.columns(), history.metrics)
             if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
                 over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                 history.evaluated(over(state, stores))
         if ended and ended != DONE:
-            bar.write(f"{ended} after round {history.rounds} of {rounds}")
+            good = checkpoints and ended == DIVERGED and checkpoints.newest()
+            bar.write(
+                f"{ended} after round {history.rounds} of {rounds}"
+                + (f"; the last good checkpoint is {good}" if good else "")
+            )
     frame = history.frame()
     frame.attrs["ended"] = ended
     return state, frame
 
 
-def _ended(history: History, rounds: int, stop: Stop | None) -> str:
-    """Why a run is over; empty: it is not."""
-    if history.rounds == 0:
-        return ""
-    if history.rounds == rounds:
+def _ended(history: History, now: int, last: int, every: int, stop: Stop | None) -> str:
+    """Why a run is over after `now` rounds; empty: it is not.
+
+    Asked at the end and at multiples of `MOST`, whatever the visits between them.
+    """
+    if now == last:
         return DONE
+    if history.rounds == 0 or now % MOST:
+        return ""
     if history.diverged.all():
         return DIVERGED
-    return STOPPED if stop is not None and stop(history.frame()) else ""
+    news = _evaluated(now - MOST, now, last, every).any()
+    return STOPPED if news and stop is not None and stop(history.frame()) else ""
 
 
 def compile_run(
@@ -168,17 +181,28 @@ def _placed(
     return sim.backend.place((data, stores), (state, key), bool(key.shape))
 
 
-def _visits(first: int, last: int, update: HostUpdate | None) -> list[tuple[int, int]]:
+def _visits(
+    first: int, last: int, update: HostUpdate | None, pace: Pace
+) -> Iterator[tuple[int, int]]:
     """The rounds [begin, end) of each visit to the device.
 
-    A visit ends where the host has work, and after `MOST` rounds.
+    A visit ends where the host has work, at a multiple of `MOST` rounds, and before an
+    interrupt would have to wait for long. Why a run is over is asked at multiples of
+    `MOST` only, so that it does not depend on the machine's speed.
 
-    >>> _visits(5, 22, None)
+    >>> list(_visits(5, 22, None, Pace(each=0.0)))
     [(5, 10), (10, 20), (20, 22)]
+    >>> list(_visits(0, 5, None, Pace(each=1.0)))
+    [(0, 2), (2, 4), (4, 5)]
     """
-    stops = {first, last, *host_updates.stops(update, first, last)}
+    stops = {last, *host_updates.stops(update, first, last)}
     stops |= {t for t in range(first, last) if t % MOST == 0}
-    return list(pairwise(sorted(stops)))
+    begin = first
+    for border in sorted(stops - {first}):
+        while begin < border:
+            end = min(border, begin + pace.rounds())
+            yield begin, end
+            begin = end
 
 
 def _evaluated(begin: int, end: int, last: int, every: int) -> np.ndarray:

@@ -1,10 +1,13 @@
 """Components put together into a simulation."""
 
+import jax
+
 from fedjax_mos.backends.mapping import vmapped
 from fedjax_mos.channels.identity import identity
 from fedjax_mos.components import Spec, as_spec, then
+from fedjax_mos.engine.host_updates import extra_rounds
 from fedjax_mos.engine.hyperparameters import Decay, decaying
-from fedjax_mos.engine.round import rounds_of
+from fedjax_mos.engine.round import Init, Round, rounds_of
 from fedjax_mos.engine.tracking import tracked
 from fedjax_mos.schedule import at_round, at_start
 from fedjax_mos.types import (
@@ -34,6 +37,7 @@ def simulation(
     decay: Decay | Spec | None = None,
     backend: Backend | None = None,
     warm_up_backend: Backend | None = None,
+    drop_nonfinite: bool = False,
 ) -> Simulation:
     """Put components together.
 
@@ -41,6 +45,8 @@ def simulation(
     `cohort` and the loss. `uplink` and `downlink` are per client, `broadcast` is
     shared; without them messages travel as they are. `decay(hp, round)` changes a
     round's hyperparameters. A sampler's warm-up rounds may have a backend of their own.
+    With `drop_nonfinite` a client whose update is not finite is left out of its round,
+    and the share of such clients is a metric, `dropped`.
     """
     if not isinstance(local, LocalWork | Spec):
         raise ValueError(
@@ -60,6 +66,9 @@ def simulation(
         raise ValueError("cohort must be given with a sampler that is built with it")
     slots = cohort or 0
 
+    def rounds(specs: dict[str, Spec], backend: Backend) -> tuple[Init, Round]:
+        return rounds_of(specs, slots, backend, drop_nonfinite)
+
     def sampler_of(hp: Hp) -> Sampler | HostAssisted:
         loss = specs["local"].build(**hp["local"]).loss
         return chosen.build(SamplerTools(slots, loss), **hp["sampler"])
@@ -67,13 +76,22 @@ def simulation(
     chosen = specs["sampler"]
     assisted = sampler_of(at_start({kind: made.hp for kind, made in specs.items()}))
     if not isinstance(assisted, HostAssisted):
-        return Simulation(*rounds_of(specs, slots, backend), specs, backend)
+        return Simulation(*rounds(specs, backend), specs, backend)
 
     def compute(data: FederatedData, state: RoundState) -> Updated:
         # With the simulation's own hyperparameters: lanes may have others.
         now = sampler_of(at_round(state.hp, state.round))
         assert isinstance(now, HostAssisted)
-        return now.update.compute(data, state)
+        if warm_up is None or not now.update.extra:
+            return now.update.compute(data, state)
+        key = jax.random.wrap_key_data(state.sampler.key)
+        ahead, up, down = extra_rounds(warm_up, data, state, key, now.update.extra)
+        found = now.update.compute(data, ahead)
+        return found._replace(
+            bits_up=found.bits_up + up,
+            bits_down=found.bits_down + down,
+            state=ahead if now.update.keep else None,
+        )
 
     specs["sampler"] = then(chosen, lambda made: made.sampler)
     if assisted.needs_last_message:
@@ -82,7 +100,5 @@ def simulation(
     if assisted.update.warm is not None:
         warm, warmly = as_spec(assisted.update.warm), warm_up_backend or backend
         first = specs | {"sampler": warm}
-        warm_up = Simulation(*rounds_of(first, slots, warmly), first, warmly)
-    return Simulation(
-        *rounds_of(specs, slots, backend), specs, backend, update, warm_up
-    )
+        warm_up = Simulation(*rounds(first, warmly), first, warmly)
+    return Simulation(*rounds(specs, backend), specs, backend, update, warm_up)

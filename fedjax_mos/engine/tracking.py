@@ -46,7 +46,7 @@ def tracked(algorithm: Algorithm) -> Algorithm:
             down: Down, mine: Tracked, view: ClientView, key: Key
         ) -> tuple[Up, Tracked, Metrics]:
             up, inner, metrics = exchange.client(down, mine.inner, view, key)
-            last = _leading(up, mine.last) if final else mine.last
+            last = leading(up, mine.last) if final else mine.last
             return up, Tracked(last, inner), metrics
 
         return exchange._replace(client=client)
@@ -56,7 +56,7 @@ def tracked(algorithm: Algorithm) -> Algorithm:
     return Algorithm(init, (*exchanges, following(last, final=True)))
 
 
-def _leading(message: Up, model: Params) -> Params:
+def leading(message: Up, model: Params) -> Params:
     """The first tree of the model's shape in a message."""
     wanted, tree = jax.tree.flatten(model)
     found = jax.tree.leaves(message)[: len(wanted)]

@@ -1,6 +1,7 @@
 """A run that is ended anywhere goes on as if nothing had happened, bit for bit."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -303,6 +304,34 @@ def test_another_key_or_another_start_is_refused(tmp_path):
         fm.run(sim, data, state, jax.random.key(9), 10, **more)
 
 
+def test_other_data_or_numbers_are_refused(tmp_path, monkeypatch):
+    """A folder given by its path goes on with the first call's state."""
+    monkeypatch.setattr(Checkpoints, "wanted", lambda self, *args: True)
+    sim, data = simulate("plain"), problem.data()
+    state = sim.init(problem.softmax_params(), data, KEY)
+    more = {"progress": False, "checkpoints": tmp_path}
+    fm.run(sim, data, state, KEY, 10, **more)
+    fm.run(sim, data, state, KEY, 10, **more)
+    other = dataclasses.replace(data, x=7 * jnp.asarray(data.x))
+    with pytest.raises(ValueError, match="data was .* and is"):
+        fm.run(sim, other, state, KEY, 10, **more)
+    moved = sim.init(problem.softmax_params(), data, KEY, {"algorithm": {"lr": 0.9}})
+    with pytest.raises(ValueError, match="start was .* and is"):
+        fm.run(sim, data, moved, KEY, 10, **more)
+
+
+def test_the_last_good_state_outlives_divergence(tmp_path, capsys):
+    """Two checkpoints that are both of a state that is no number."""
+    sim, data = simulate("plain"), problem.data()
+    wild = {"algorithm": {"lr": fm.Schedule(np.where(np.arange(40) < 12, 0.1, 1e38))}}
+    state = sim.init(problem.softmax_params(), data, KEY, wild)
+    kept = Checkpoints(tmp_path, every=0)
+    _, frame = fm.run(sim, data, state, KEY, 40, checkpoints=kept)
+    assert frame["diverged"].any() and not frame["diverged"][:12].any()
+    assert kept.newest() is not None and int(kept.newest().name) <= 12 + 1
+    assert f"the last good checkpoint is {kept.newest()}" in capsys.readouterr().err
+
+
 def test_half_precision_is_kept(tmp_path):
     """NumPy has no bfloat16: the history is resumed all the same."""
     history = History(lanes=False, first=0)
@@ -317,3 +346,19 @@ def test_half_precision_is_kept(tmp_path):
     again.add(block, 10, yes)
     assert again.frame()["local_loss"].tolist() == [0.5] * 20
     assert state["a"].dtype == jnp.bfloat16
+
+
+@pytest.mark.thorough
+def test_whatever_the_writer_of_states_says_the_run_goes_on(
+    tmp_path, monkeypatch, capsys
+):
+    """A full disk is a ValueError to the library that writes arrays."""
+
+    def full(path, state):
+        path.mkdir()
+        raise ValueError("OUT_OF_RANGE: no space left")
+
+    monkeypatch.setattr(module, "_save_state", full)
+    same(train(folder=tmp_path), whole())
+    assert "no checkpoint of round 10: OUT_OF_RANGE" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ def test_a_log_gets_whole_lines_now_and_then(capsys, monkeypatch):
     """A log file has no carriage returns, and a line only after some silence."""
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(progress, "keeps_programs", lambda: True)
     with progress.Progress(40, shown=True, compiling=True) as shown:
         for _ in range(4):
             shown.update(10, {"train_loss": "0.5"})

@@ -145,7 +145,7 @@ def test_evaluation_every_few_rounds_and_after_the_last():
 @pytest.mark.parametrize("every", [1, 3, 10, 200])
 def test_visits_cover_all_rounds(rounds, every):
     """Every round is in one visit, and evaluated by its number or as the last."""
-    visits = module._visits(0, rounds, None)
+    visits = [*module._visits(0, rounds, None, module.Pace(each=0.0))]
     assert [t for visit in visits for t in range(*visit)] == list(range(rounds))
     assert max(end - begin for begin, end in visits) <= 10
     ends = [
@@ -224,7 +224,8 @@ def test_an_interrupt_returns_what_is_there(visit, monkeypatch, capsys):
         add(self, *args)
 
     monkeypatch.setattr(History, "add", interrupted)
-    state, history = train(66)  # visits of ten rounds
+    monkeypatch.setattr(module.Pace, "rounds", lambda self: 10)
+    state, history = train(66)
     monkeypatch.undo()
     done = 10 * visit
     assert int(state.round) == len(history) == done
@@ -232,6 +233,32 @@ def test_an_interrupt_returns_what_is_there(visit, monkeypatch, capsys):
     expected, rows = train(done)
     same_history(history, rows, rtol=1e-5)
     chex.assert_trees_all_close(state.server, expected.server, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("target", [None, 0.0])
+def test_a_slow_machine_gives_the_same_run(target, monkeypatch):
+    """Visits are as short as rounds are slow; what ends a run does not see them."""
+    stop = None if target is None else lambda frame: len(frame) >= 12
+    state, history = train(33, every=4, stop=stop)
+    visits, add = [], History.add
+    monkeypatch.setattr(History, "add", lambda *a: visits.append(a[2]) or add(*a))
+    monkeypatch.setattr(module.Pace, "rounds", lambda self: 3)
+    slow, rows = train(33, every=4, stop=stop)
+    assert visits == [3, 3, 3, 1] * (len(rows) // 10) + [3] * (target is None)
+    assert len(rows) == len(history) == (33 if target is None else 20)
+    same_history(rows, history, rtol=0)
+    chex.assert_trees_all_equal(slow, state)
+
+
+def test_an_interrupt_waits_for_two_seconds():
+    """Slow rounds go one at a time, quick ones in whole blocks."""
+    pace = module.Pace()
+    assert pace.rounds() == 1  # nothing is known yet
+    with pace.measured(10):
+        pass
+    assert pace.rounds() >= 10
+    assert module.Pace(each=0.5).rounds() == 4
+    assert module.Pace(each=30.0).rounds() == 1
 
 
 @pytest.mark.parametrize("options", [(0, 1), (-2, 1), (3, 0)])
