@@ -12,9 +12,8 @@ derivative is that of the entries it lets through, or with `straight_through` th
 identity.
 """
 
-import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +23,9 @@ from jax.flatten_util import ravel_pytree
 
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.hypergradients.checkpointed_rollout import (
-    borders,
-    checkpointed_rollout,
-)
+from fedjax_mos.lab.hypergradients.checkpointed_rollout import checkpointed_rollout
+from fedjax_mos.lab.hypergradients.stability import Hypergradient, report
+from fedjax_mos.lab.hypergradients.windowed_rollout import windowed_rollout
 from fedjax_mos.lab.hypergradients.wrt import Wrt, with_named
 from fedjax_mos.types import (
     FederatedData,
@@ -40,26 +38,7 @@ from fedjax_mos.types import (
 Mode = Literal["auto", "forward", "reverse"]
 FEW = 4  # up to so many numbers forward mode is the cheaper one
 REVERSE = 8  # plain runs that a gradient in reverse costs
-LIMIT = 100.0  # of `growth`: docs/design.md says what was measured
 _NUDGE = 0x4E  # folded into a seed's key
-
-
-class Hypergradient(NamedTuple):
-    """A training run's objective and its derivative by the numbers asked for.
-
-    `growth[i]` is how many times larger a small change of the initial parameters is
-    after `rounds[i]` rounds, for the worst of the seeds. Where rounds contract it stays
-    near one; where they do not it grows exponentially, and the gradient is of no use
-    over that horizon: `unstable` says so in a sentence, and is empty otherwise.
-    """
-
-    value: float
-    gradient: dict[str, PyTree]
-    norm: float
-    rounds: np.ndarray
-    growth: np.ndarray
-    unstable: str
-    mode: str
 
 
 def hypergrad(
@@ -69,6 +48,7 @@ def hypergrad(
     *,
     seeds: int = 1,
     mode: Mode = "auto",
+    horizon: int | None = None,
 ) -> Hypergradient:
     """The derivative of `objective` after the last round by the numbers `wrt`.
 
@@ -76,12 +56,13 @@ def hypergrad(
     to differentiate at: a number, a `Schedule` with one value per round, or for `scale`
     a tree with one per parameter tensor. The objective is a loss: by default that of
     held-out data, or of the training data where there are none. `mode` is forward,
-    reverse, or auto: forward for up to four numbers.
+    reverse, or auto: forward for up to four numbers. With a `horizon` the gradient
+    looks back over windows of so many rounds only (`windowed_rollout`).
     """
     made, named = with_named(experiment, wrt)
-    chosen = objective or default_objective(made)
-    at = differentiator(made, experiment.rounds, chosen, experiment.seed, seeds, mode)
-    return at(named)
+    goal = objective or default_objective(made)
+    rounds, seed = experiment.rounds, experiment.seed
+    return differentiator(made, rounds, goal, seed, seeds, mode, horizon)(named)
 
 
 def default_objective(made: Assembled) -> str:
@@ -96,12 +77,17 @@ def differentiator(
     seed: int = 0,
     seeds: int = 1,
     mode: Mode = "auto",
+    horizon: int | None = None,
 ) -> Callable[[PyTree], Hypergradient]:
     """A function hyperparameters -> Hypergradient, compiled once.
 
-    Both modes follow, besides them, one random change of the start: `growth`.
+    Both modes follow, besides them, one random change of the start (or of what every
+    window begins from): `growth`.
     """
     _check(made, objective, seeds, mode)
+    if horizon is not None and horizon < 1:
+        raise ValueError(f"horizon must be at least 1: got {horizon}")
+    window = None if horizon is None or horizon >= rounds else horizon
     keys = jax.vmap(jax.random.key)(seed + jnp.arange(seeds))
     read = (made.data, made.stores)
     read, keys = made.sim.backend.place(read, keys, False)
@@ -109,17 +95,26 @@ def differentiator(
 
     def one(
         named: PyTree, nudge: jax.Array, data: FederatedData, stores: Any, key: Key
-    ) -> tuple[jax.Array, Params]:
-        state, k_run = made.start(key, named)
-        state, path = checkpointed_rollout(
-            made.sim, data, _nudged(state, nudge, key), k_run, rounds
-        )
-        return made.evaluate(state, stores)[objective], path
+    ) -> tuple[jax.Array, jax.Array, Params]:
+        def begin(state: RoundState) -> RoundState:
+            return _nudged(state, nudge, key)
 
-    def value(named: PyTree, nudge: jax.Array, *args: Any) -> tuple[jax.Array, Params]:
+        def measure(state: RoundState) -> jax.Array:
+            return made.evaluate(state, stores)[objective]
+
+        state, k_run = made.start(key, named)
+        if window is not None:
+            return windowed_rollout(
+                made.sim, data, state, k_run, rounds, window, begin, measure
+            )
+        state, path = checkpointed_rollout(made.sim, data, begin(state), k_run, rounds)
+        return (last := measure(state)), last, path
+
+    def value(named: PyTree, nudge: jax.Array, *args: Any) -> tuple[jax.Array, Any]:
+        """What is differentiated; the objective and the parameters on the way."""
         batch = jax.vmap(one, (None, None, None, None, 0))
-        values, paths = batch(named, nudge, *args)
-        return values.mean(), paths
+        means, lasts, paths = batch(named, nudge, *args)
+        return means.mean(), (lasts.mean(), paths)
 
     def forward(named: PyTree, *args: Any) -> tuple:
         flat, unravel = ravel_pytree(named)
@@ -128,7 +123,7 @@ def differentiator(
             outs, tangents = jax.jvp(
                 lambda z: value(unravel(z[:-1]), z[-1], *args), (start,), (tangent,)
             )
-            return outs[0], tangents[0], _sizes(tangents[1])
+            return outs[1][0], tangents[0], _sizes(tangents[1][1])
 
         start = jnp.append(flat, 0)
         values, slopes, growth = jax.vmap(push, out_axes=(None, 0, 0))(
@@ -138,9 +133,10 @@ def differentiator(
 
     def reverse(named: PyTree, *args: Any) -> tuple:
         zero = jnp.zeros(())
-        (now, _), gradient = jax.value_and_grad(value, has_aux=True)(named, zero, *args)
+        slope = jax.value_and_grad(value, has_aux=True)
+        (_, (now, _path)), gradient = slope(named, zero, *args)
         _, moved = jax.jvp(
-            lambda nudge: value(named, nudge, *args)[1], (zero,), (jnp.ones(()),)
+            lambda nudge: value(named, nudge, *args)[1][1], (zero,), (jnp.ones(()),)
         )
         return now, gradient, _sizes(moved)
 
@@ -153,7 +149,7 @@ def differentiator(
         chosen = mode if mode != "auto" else "forward" if count <= FEW else "reverse"
         out = jax.device_get(compiled[chosen](named, *arguments))
         value, gradient, growth = out
-        return _report(value, gradient, growth, rounds, chosen)
+        return report(value, gradient, growth, rounds, chosen, window)
 
     return at
 
@@ -184,26 +180,6 @@ def _sizes(moved: Params) -> jax.Array:
         for leaf in jax.tree.leaves(moved)
     ]
     return jnp.sqrt(sum(squares, jnp.zeros(()))).max(0)
-
-
-def _report(
-    value: float, gradient: PyTree, growth: np.ndarray, rounds: int, mode: str
-) -> Hypergradient:
-    """What is there, and whether it can be trusted."""
-    norm = float(optax.tree.norm(gradient))
-    at = borders(rounds)
-    tame = growth < LIMIT  # False for NaN too
-    stable = int(at[: np.argmin(tame)][-1:].sum()) if not tame.all() else rounds
-    unstable = ""
-    if stable < rounds:
-        unstable = (
-            f"a small change of the start grows {growth[-1]:.3g}-fold over {rounds} "
-            f"rounds (limit {LIMIT:g}): the gradient is of use over at most {stable} "
-            "rounds; take smaller steps or fewer rounds"
-        )
-    elif not math.isfinite(value) or not math.isfinite(norm):
-        unstable = f"the objective is {value:g}, its gradient has the norm {norm:g}"
-    return Hypergradient(float(value), gradient, norm, at, growth, unstable, mode)
 
 
 def _check(made: Assembled, objective: str, seeds: int, mode: str) -> None:

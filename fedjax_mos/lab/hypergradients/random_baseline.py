@@ -1,9 +1,9 @@
 """Tuning by gradient against a random sweep that costs as many rounds."""
 
-import numpy as np
+from pathlib import Path
 
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.hypergradients.scales import Bounds, scales_of
+from fedjax_mos.lab.hypergradients.scales import Bounds, drawn, scales_of
 from fedjax_mos.lab.hypergradients.tuned import Tuned
 from fedjax_mos.lab.hypergradients.wrt import Wrt, with_named
 from fedjax_mos.lab.sweeps.cube import Cube
@@ -17,12 +17,13 @@ def random_baseline(
     *,
     seeds: int = 1,
     bounds: Bounds | None = None,
+    out: Path | str | None = None,
     progress: bool = True,
 ) -> Cube:
     """Random points of the same box, as many as the tuning's cost pays for."""
     cells = int(tuned.frame["cost"].iloc[-1]) // (experiment.rounds * seeds)
     points = draws(experiment, wrt, cells, bounds)
-    return sweep(experiment, points, seeds=seeds, progress=progress)
+    return sweep(experiment, points, seeds=seeds, out=out, progress=progress)
 
 
 def draws(
@@ -31,8 +32,4 @@ def draws(
     """Random points of the box that `tune` stays in, even on the same scales."""
     _, named = with_named(experiment, wrt)
     scales = scales_of(experiment, named, bounds or {})
-    rng = np.random.default_rng(experiment.seed)
-    return [
-        {n: float(s.back(rng.uniform(s.low, s.high))) for n, s in scales.items()}
-        for _ in range(times)
-    ]
+    return drawn(scales, times, experiment.seed)

@@ -7,7 +7,6 @@ decide. A number without a range moves on a log scale too, and must be positive.
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -52,22 +51,13 @@ def scales_of(experiment: Experiment, named: Named, bounds: Bounds) -> Scales:
     return found
 
 
-def free(scales: Scales, named: Named) -> Named:
-    """Every number on its unbounded scale."""
-    return {n: jax.tree.map(scale.free, named[n]) for n, scale in scales.items()}
-
-
-def back(scales: Scales, point: Named) -> Named:
-    """Every number as it is."""
-    return {n: jax.tree.map(scale.back, point[n]) for n, scale in scales.items()}
-
-
-def boxed(scales: Scales, point: Named) -> Named:
-    """A point on the unbounded scales, moved into the box."""
-    return {
-        name: jax.tree.map(partial(jnp.clip, min=s.low, max=s.high), point[name])
-        for name, s in scales.items()
-    }
+def drawn(scales: Scales, times: int, seed: int) -> list[dict[str, float]]:
+    """Random points of the box, even on the scales."""
+    rng = np.random.default_rng(seed)
+    return [
+        {n: float(s.back(rng.uniform(s.low, s.high))) for n, s in scales.items()}
+        for _ in range(times)
+    ]
 
 
 def flat(value: PyTree) -> np.ndarray:

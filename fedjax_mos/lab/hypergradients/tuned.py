@@ -89,6 +89,9 @@ class Tuned:
         text = {"unstable": str}  # "" is read as a missing number
         frame = pd.read_csv(Path(folder) / "trajectory.csv", dtype=text)
         frame["unstable"] = frame["unstable"].fillna("")
+        wanted = {stored["objective"], *stored["hp"], "cost"}
+        if missing := sorted(wanted - {*frame}):
+            raise ValueError(f"trajectory.csv must have the columns {missing}")
         return cls(
             folders.experiment_of(stored),
             folders.from_json(stored["hp"]),

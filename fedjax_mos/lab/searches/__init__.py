@@ -1,0 +1,1 @@
+"""The best of many configurations: halving between rungs, and studies in batches."""
