@@ -1,0 +1,1 @@
+"""Papers' tables and figures as cards: data that experiments are made from."""

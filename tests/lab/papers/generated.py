@@ -1,0 +1,58 @@
+"""Data of the shapes that cards name, and experiments made small enough to test."""
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+
+import fedjax_mos as fm
+
+SHAPES = {
+    "mnist": ((28, 28, 1), 10),
+    "fashion_mnist": ((28, 28, 1), 10),
+    "cifar10": ((32, 32, 3), 10),
+    "cifar100": ((32, 32, 3), 100),
+    "tiny_imagenet": ((64, 64, 3), 200),
+}
+# What a partition of 20 clients needs; the others cut whatever is there.
+EXAMPLES = {"fedmos_cifar": 2400, "fedmos_mnist": 1200}
+
+
+def noise(name, examples):
+    """x_train, y_train, x_test, y_test of noise, every class equally often."""
+    shape, classes = SHAPES[name]
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (examples + 100, *shape), np.uint8)
+    y = rng.permutation(np.arange(len(x)) % classes)
+    return x[:examples], y[:examples], x[examples:], y[examples:]
+
+
+@cache
+def dataset(name, examples):
+    """The same as a data set."""
+    return fm.arrays(*noise(name, examples), classes=SHAPES[name][1])
+
+
+def tiny(experiment):
+    """The same method, model, sampler and partition with 20 clients and two rounds."""
+    everyone = experiment.cohort == experiment.clients
+    warm_up = int(experiment.options.get("warm_up", 0))
+    return dataclasses.replace(
+        experiment,
+        dataset=dataset(experiment.dataset, EXAMPLES.get(experiment.partition, 400)),
+        clients=20,
+        cohort=20 if everyone else 2,
+        pool=None if experiment.pool is None else 10,
+        pool_every=2,
+        rounds=2 + warm_up,
+        batch_size=10,
+        **({"steps": 2} if experiment.epochs is None else {"epochs": 1}),
+        eval_every=experiment.rounds,
+    )
+
+
+def kind(experiment):
+    """What decides whether an experiment can run at all."""
+    parts = experiment.parts
+    names = (parts[kind].name for kind in ("algorithm", "model", "sampler"))
+    return (*names, SHAPES[experiment.dataset])
