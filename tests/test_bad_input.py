@@ -4,6 +4,8 @@ One table serves both ways in: a row is the arguments of an `Experiment`, from w
 command line is derived.
 """
 
+import io
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedjax_mos as fm
@@ -18,6 +21,7 @@ from fedjax_mos import cli
 from fedjax_mos.data.sources import locate
 from fedjax_mos.engine import block
 from fedjax_mos.lab import catalog
+from fedjax_mos.lab.result import check_history
 from tests import problem
 
 NAMES = {
@@ -40,6 +44,7 @@ def option(*fragments, _=None, **options):
     return case(*fragments, **(_ or {}), options=options)
 
 
+CHOICE = {"sampler": "power_of_choice"}
 RANGES = [
     option("lr", "-0.1", "(0, inf", lr=-0.1),
     option("lr", "0.0", "(0, inf", lr=0.0),
@@ -50,7 +55,7 @@ RANGES = [
     option("clip", "0.0", "(0, inf", clip=0.0),
     option("weight_decay", "-1.0", "[0, inf", weight_decay=-1.0),
     option("epoch_decay", "0.0", "(0, inf", epoch_decay=0.0),
-    option("micro_batch", "got 0", "at least 1", micro_batch=0),
+    option("micro_batch", "got 0", "[1, ", micro_batch=0),
     option("first_batch", "'half'", "full", "step", first_batch="half"),
     option("weights", "'none'", "eq28", _={"sampler": "ucs"}, weights="none"),
     option("alpha", "0.0", "(0, inf", _={"partition": "dirichlet"}, alpha=0.0),
@@ -79,6 +84,23 @@ RANGES = [
     case("seed", "got -1", "[0, 2**31)", seed=-1),
     case("seed", "got 3000000000", "[0, 2**31)", seed=3_000_000_000),
     case("data_seed", "got -1", "negative", data_seed=-1),
+    # Numbers that float32 would turn into infinity or zero.
+    option("lr", "1e+39", "float32", lr=1e39),
+    option("lr", "1e-46", "float32", lr=1e-46),
+    option("horizon", "got 0", "[1, ", _={"algorithm": "lag"}, horizon=0),
+    option("bits", "got 40", "[2, 16]", _={"uplink": "compressed"}, bits=40),
+    option("micro_batch", "got 0", "[1, ", _=CHOICE, **{"sampler.micro_batch": 0}),
+    option("candidates", "got 101", "clients, 100", _=CHOICE, candidates=101),
+    option("alpha", "1e-300", _={"partition": "dirichlet_visiting"}, alpha=1e-300),
+    option("smallest", "'1.5'", "integer", smallest="1.5"),
+    case("rounds", "got 2147483648", "2**31", rounds=2**31),
+    case("batch_size", "got 99999999999", "2**31", batch_size=99999999999),
+    case("pool", "got 101", "clients, 100", pool=101),
+    case("stop_at", "nan", "finite", stop_at=float("nan")),
+    case("stop_at", "got 2.0", "(0, 1]", "test_accuracy", stop_at=2.0),
+    # What fits no machine is not even tried.
+    option("GiB", "mlp of 750,000,000,010", "smaller model", hidden="10000000000"),
+    case("GiB", "synthetic", "fewer", dataset="synthetic", clients=2_000_000_000),
 ]
 UNKNOWN = [
     case("algorithm", "'fedmoss'", "did you mean fedmos?", algorithm="fedmoss"),
@@ -87,6 +109,7 @@ UNKNOWN = [
     case("model", "'mlpp'", "did you mean mlp?", model="mlpp"),
     case("digits", "npz:PATH", "'digit'", dataset="digit"),
     case("backend", "'vmaped'", "vmapped", backend="vmaped"),
+    case("dataset", "'npz:'", "npz:PATH", dataset="npz:"),
     case("backend", "'chunked:0'", "chunked:SLOTS", backend="chunked:0"),
     case("backend", "'debug:2'", "debug", backend="debug:2"),
     option("'lrr'", "algorithm.lr", lrr=0.1),
@@ -221,6 +244,7 @@ def test_malformed_setting(setting, capsys):
     ("words", "fragments"),
     [
         (["--algorithms", "fedmos", "--sampler", "abd"], ["'abd'", "acs"]),
+        (["--algorithms", "fedmos/ucs", "--sampler", "abd"], ["'abd'", "acs"]),
         (["--algorithms", "fedmo/acs"], ["'fedmo'", "did you mean fedmos?"]),
         (["--algorithms", "fedmos/abc"], ["'abc'", "acs"]),
         (["--seeds", "0"], ["seeds", "0", "at least 1"]),
@@ -238,6 +262,90 @@ def test_compare(words, fragments, capsys, tmp_path, monkeypatch):
     message = failed(capsys, "compare", *words)
     missing = [f for f in fragments if f not in message]
     assert not missing, message
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        ("run --rounds 5 --rounds 6", ("--rounds", "once")),
+        ("run --augment --no-augment", ("--augment", "once")),
+        ("run --set lr=0.1 --set lr=0.2", ("lr", "twice", "0.1", "0.2")),
+        ("run --uplink=", ("--uplink", "empty")),
+        ("run --checkpoint-every nan", ("checkpoint_every", "nan")),
+        ("compare --seed 2147483647 --seeds 2", ("seed + seeds", "2**31")),
+        ("compare --algorithms --set lr=0.1", ("algorithms", "got none")),
+        ("compare --algorithms fedavg/", ("'fedavg/'", "ALGORITHM[/SAMPLER]")),
+        ("compare --algorithms fedavg:", ("'fedavg:'", "ALGORITHM[/SAMPLER]")),
+        ("compare --algorithms fedavg:lr=1 fedavg:algorithm.lr=1.0", ("same", ":lr=1")),
+        ("compare --backend debug", ("backend", "debug", "5 seeds")),
+        ("compare --seeds 1000000000", ("1,000,000,000 seeds", "GiB")),
+        ("sweep --seeds 100000000", ("20,000 runs", "100,000,000 seeds")),
+        ("sweep --random 100000000 --over lr=log:0.1:1", ("random", "100,000,000")),
+        ("sweep --over lr=0.1 --set algorithm.lr=0.2", ("lr", "twice", "--set")),
+        ("sweep --point lr=0.1,lr=0.2", ("--point lr", "twice")),
+        ("sweep --over held_out=x", ("held_out", "'x'")),
+        ("sweep --over backend=debug", ("backend", "debug")),
+        ("tune --step-size inf", ("step_size", "inf")),
+        ("tune --out /dev/null/x", ("out", "folder", "/dev/null/x")),
+        ("tune --step-size 1e39", ("step_size", "1e+39", "float32")),
+        ("cite --dataset nope", ("dataset", "'nope'")),
+    ],
+)
+def test_what_was_lost_or_never_ended(words, fragments, capsys, tmp_path, monkeypatch):
+    """An argument of which one value is dropped, or that runs until memory ends."""
+    monkeypatch.chdir(tmp_path)
+    message = failed(capsys, *words.split())
+    missing = [f for f in fragments if f not in message]
+    assert not missing, message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["adam", "1,2", "global_norm()", "contrib()", "adam(learning_rate='a')", "(" * 300],
+)
+def test_optimizers_are_tried(text):
+    """Any other function of optax, or text, that fails inside a compiled round."""
+    with pytest.raises(ValueError, match="server_optimizer must be a call of optax"):
+        fm.Experiment(algorithm="fedopt", options={"server_optimizer": text})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rounds", "5"),
+        ("rounds", 5.0),
+        ("cohort", True),
+        ("seed", 0.5),
+        ("held_out", "0.2"),
+        ("augment", "yes"),
+        ("options", [1]),
+        ("uplink", 5),
+        ("sampler", [1]),
+        ("uplink", ""),
+    ],
+)
+def test_types(field, value):
+    """A config.json, or a program, that gives a value of another type."""
+    with pytest.raises(
+        ValueError, match=f"{field} must .*got {re.escape(repr(value))}"
+    ):
+        fm.Experiment(**{field: value})
+
+
+def test_results_that_have_no_place(capsys, tmp_path, monkeypatch):
+    """The same for the folder that a run would make itself."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").write_text("")
+    message = failed(capsys, "run", "--rounds", "5")
+    assert "out must be a folder that can be written: runs/" in message
+
+
+def test_report_that_cannot_be_written(capsys, tmp_path, monkeypatch):
+    """The system's own words, without the argument."""
+    monkeypatch.setattr("fedjax_mos.lab.report.report", lambda result: "page")
+    monkeypatch.setattr("fedjax_mos.lab.folders.read", lambda folder: None)
+    message = failed(capsys, "report", str(tmp_path), "--out", "/dev/null/page.html")
+    assert "out must be a file that can be written: /dev/null/page.html" in message
 
 
 @pytest.mark.parametrize(
@@ -319,6 +427,11 @@ WHOLE = fm.partitions.Partition(np.arange(6), np.array([2, 4]))
         ((X, Y, WHOLE._replace(size=np.array([2, 3]))), "5 != 6"),
         ((X, Y, WHOLE._replace(order=np.arange(1, 7))), r"\[0, 5\].*\[1, 6\]"),
         ((X, Y, WHOLE._replace(order=np.arange(-1, 5))), r"\[0, 5\].*\[-1, 4\]"),
+        ((X, Y, WHOLE._replace(order=np.arange(6.0))), "order .*integers.*float64"),
+        ((X, Y, WHOLE._replace(size=np.array([2.0, 4]))), "size .*integers.*float64"),
+        ((X, Y + 2**40), "y must fit int32: example 0"),
+        ((X.astype("f8") + 1e39, Y), "x must fit float32: example 0"),
+        ((X[:0], Y[:0]), "at least one example"),
     ],
 )
 def test_federate(arguments, message):
@@ -339,6 +452,8 @@ def test_federate(arguments, message):
             "y_train must hold integer labels: got dtype float64",
         ),
         ({"x_train": X + np.inf}, "x_train must be finite: example 0"),
+        ({"y_train": Y + 2**32}, "y_train must fit int32: example 0"),
+        ({"classes": 3.5}, "classes must be an integer: got 3.5"),
         ({"x_test": X[:, :1]}, r"x_test must have the shape.*got \(1,\)"),
         ({"groups": Y[:5]}, r"groups must hold one integer per training example"),
         ({"mean": 0.0, "std": 0.0}, "std must be positive"),
@@ -350,6 +465,49 @@ def test_arrays(changes, message):
     given = {"x_train": X, "y_train": Y, "x_test": X, "y_test": Y}
     with pytest.raises(ValueError, match=message):
         fm.arrays(**(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("seed", "0", "seed must be an integer: got '0'"),
+        ("seed", 0.5, "seed must be an integer: got 0.5"),
+        ("seed", -1, "seed must be between 0"),
+        ("clients", True, "clients must be an integer: got True"),
+        ("labels", list("abcdef"), "labels must be .* integers: got .*dtype <U1"),
+        ("alpha", 1e-310, "alpha must be at least 1.18e-38: got 1e-310"),
+    ],
+)
+def test_partitions(argument, value, message):
+    """NumPy's own complaint, or draws that never end because all weights are zero."""
+    given = {"labels": Y, "clients": 2, "seed": 0, argument: value}
+    with pytest.raises(ValueError, match=message):
+        fm.partitions.dirichlet_visiting(**given)
+
+
+@pytest.mark.parametrize(
+    ("history", "message"),
+    [
+        ("round,seconds\n1,2\n", "columns bits_up, bits_down, diverged"),
+        ("round,bits_up,bits_down,seconds,diverged\nx,1,1,1,False\n", "column round"),
+        ("round,bits_up,bits_down,seconds,diverged\n1,1,1,1,maybe\n", "diverged"),
+    ],
+)
+def test_histories(history, message, tmp_path):
+    """A history that was cut or changed, and fails where it is shown."""
+    with pytest.raises(ValueError, match=message):
+        check_history(pd.read_csv(io.StringIO(history)), tmp_path / "history.csv")
+
+
+def test_folders_with_damaged_files(tmp_path):
+    """A nested or changed file that ends in a traceback."""
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="holds no results.*nested too deeply"):
+        fm.read(tmp_path)
+    (tmp_path / "config.json").write_text('{"kind": "run", "own": 5}')
+    (tmp_path / "params.npz").write_bytes(b"PK\x03\x04 no archive")
+    with pytest.raises(ValueError, match="holds no results"):
+        fm.read(tmp_path)
 
 
 def simulation(**changes):

@@ -1,0 +1,1 @@
+"""Generated inputs, good and bad, and what must become of each."""
