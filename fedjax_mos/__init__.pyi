@@ -29,8 +29,14 @@ from .lab.hypergradients.hypergrad import hypergrad
 from .lab.hypergradients.random_baseline import random_baseline
 from .lab.hypergradients.tune import tune
 from .lab.hypergradients.tuned import Tuned
+from .lab.papers.reproduce import reproduce
+from .lab.papers.reproduced import Reproduced
 from .lab.result import Result
 from .lab.resume import resume
+from .lab.searches.found import Search
+from .lab.searches.optuna_study import optuna_study
+from .lab.searches.search import search
+from .lab.selection import Selection, selection
 from .lab.sweeps.cube import Cube
 from .lab.sweeps.grid import Range
 from .lab.sweeps.sweep import sweep
@@ -47,8 +53,11 @@ __all__ = [
     "Exchange",
     "Experiment",
     "Range",
+    "Reproduced",
     "Result",
     "Schedule",
+    "Search",
+    "Selection",
     "Spec",
     "Tuned",
     "algorithms",
@@ -70,16 +79,20 @@ __all__ = [
     "losses",
     "models",
     "objectives",
+    "optuna_study",
     "partitions",
     "per_client",
     "plans",
     "random_baseline",
     "read",
     "report_cohort",
+    "reproduce",
     "resume",
     "rollout",
     "run",
     "samplers",
+    "search",
+    "selection",
     "simulation",
     "spec",
     "split_cohorts",

@@ -1,4 +1,4 @@
-"""What the machine lends: all its cores, and programs compiled before."""
+"""CPU devices, and the cache of compiled programs."""
 
 import os
 import sys
@@ -64,13 +64,29 @@ def keep_programs() -> None:
     All of them, small ones too: a run starts with some dozens. The least recently used
     ones go when they are more than 1 GiB. `JAX_ENABLE_COMPILATION_CACHE=0` switches it
     off, `JAX_COMPILATION_CACHE_DIR` moves it from the user's cache folder; the folder
-    may be deleted at any time.
+    may be deleted at any time. Where it cannot be written, that is said once.
     """
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        folder = cache_folder() / "compiled"
+    told = jax.config.values["jax_compilation_cache_dir"] is not None
+    if told or not jax.config.values["jax_enable_compilation_cache"]:
+        return
+    folder = cache_folder() / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if writable:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", CACHE_SIZE)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    else:
+        jax.config.update("jax_enable_compilation_cache", False)
+        print(f"{folder} cannot be written: no program is kept", file=sys.stderr)
+
+
+def keeps_programs() -> bool:
+    """Whether compiled programs outlive the process."""
+    return bool(jax.config.values["jax_enable_compilation_cache"])
 
 
 def cache_folder() -> Path:

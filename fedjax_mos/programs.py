@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 
-from fedjax_mos.machine import CACHE_SIZE, cache_folder
+from fedjax_mos.machine import CACHE_SIZE, cache_folder, keeps_programs
 
 _DIGEST = hashlib.sha256().digest_size
 _LEAST = "jax_persistent_cache_min_compile_time_secs"
@@ -46,7 +46,7 @@ class Program:
         return out
 
     def _call(self, *args: Any) -> Any:
-        if self.identity is None or not _keeping():
+        if self.identity is None or not keeps_programs():
             return self.jitted(*args)
         settings = _settings()
         if self.latest is not None and self.latest[0] == settings:
@@ -58,7 +58,9 @@ class Program:
 
     def is_kept(self, *args: Any) -> bool:
         """Whether calling it compiles nothing."""
-        return self.identity is not None and _keeping() and self._path(args).exists()
+        return (
+            self.identity is not None and keeps_programs() and self._path(args).exists()
+        )
 
     def _found(self, *args: Any) -> Callable:
         path = self._path(args)
@@ -119,10 +121,6 @@ def _apart_from_jax() -> Iterator[list[str]]:
 def folder() -> Path:
     """Where the programs are."""
     return cache_folder() / "programs"
-
-
-def _keeping() -> bool:
-    return bool(jax.config.values["jax_enable_compilation_cache"])
 
 
 def _settings() -> tuple:

@@ -92,6 +92,8 @@ class Option(NamedTuple):
             raise ValueError(
                 f"{self.name} must be {self.allowed()}: got {value!r}{hint}"
             )
+        if isinstance(value, int) and not isinstance(value, bool):
+            check_range(self.name, np.asarray(value), self.interval)
 
 
 @cache
@@ -168,16 +170,30 @@ def check_number(where: str, value: Any, interval: Interval | None) -> None:
         values = np.asarray(leaf)
         if not np.isfinite(values).all():
             raise ValueError(f"{where} must be a finite number: got {values}")
-        if interval is None:
-            continue
-        low, high, open_low = interval
-        below = values <= low if open_low else values < low
-        if below.any() or (values > high).any():
-            left = "(" if open_low else "["
-            right = "]" if math.isfinite(high) else ")"
+        check_range(where, values, interval)
+        kept = np.finfo(jax.dtypes.canonicalize_dtype(float))
+        size = np.abs(values)
+        # The end of a schedule that decays may well be 0 in this type.
+        lost = values.ndim == 0 and bool(0 < size < kept.tiny)
+        if (size > kept.max).any() or lost:
             raise ValueError(
-                f"{where} must lie in {left}{low:g}, {high:g}{right}: got {values}"
+                f"{where} must be 0 or a number that {kept.dtype} can hold, "
+                f"{kept.tiny:.3g} to {kept.max:.3g} in size: got {values}"
             )
+
+
+def check_range(where: str, values: np.ndarray, interval: Interval | None) -> None:
+    """Raise a ValueError for numbers outside of an interval."""
+    if interval is None:
+        return
+    low, high, open_low = interval
+    below = values <= low if open_low else values < low
+    if below.any() or (values > high).any():
+        left = "(" if open_low else "["
+        right = "]" if math.isfinite(high) else ")"
+        raise ValueError(
+            f"{where} must lie in {left}{low:.10g}, {high:.10g}{right}: got {values}"
+        )
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports from its own folder and from lower layers; a layer's folders are apart.
 LAYERS = (
     ("types", "_version"),
-    ("tree", "latest", "schedule", "signatures", "machine"),
+    ("tree", "latest", "schedule", "signatures", "machine", "memory"),
     ("components", "programs"),
     ("data", "channels", "models", "backends"),
     ("client",),

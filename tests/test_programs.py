@@ -22,7 +22,7 @@ SMALL = fm.Experiment(
 def cache(monkeypatch, tmp_path):
     """Programs are kept, in a folder of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(programs, "_keeping", lambda: True)
+    monkeypatch.setattr(programs, "keeps_programs", lambda: True)
     return tmp_path
 
 

@@ -153,3 +153,11 @@ def test_a_schedule_is_a_list(values):
     """A table or nothing at all is refused where it is given."""
     with pytest.raises(ValueError, match="lr must be a list with one value per round"):
         fm.spec(fm.algorithms.fedavg, lr=fm.Schedule(values))
+
+
+def test_a_schedule_may_decay_to_nothing():
+    """What float32 cannot hold at its end is 0 there, as a single number is not."""
+    rates = fm.Schedule(0.1 * 0.8 ** np.arange(500))
+    fm.Experiment(rounds=500, options={"lr": rates})
+    with pytest.raises(ValueError, match="float32 can hold"):
+        fm.Experiment(options={"lr": 1e-49})

@@ -1,6 +1,8 @@
 """Simulate federated learning: fedjax-mos COMMAND [options]."""
 
+import atexit
 import difflib
+import gc
 import importlib
 import sys
 import types
@@ -13,9 +15,15 @@ from fedjax_mos._version import __version__
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "run": ("commands", "run", "Run one experiment."),
     "compare": ("commands", "compare_methods", "Compare methods."),
-    "resume": ("commands", "resume", "Resume a run or a comparison."),
+    "resume": ("commands", "resume", "Resume what was ended, from its folder."),
     "sweep": ("studies", "sweep_options", "Try many configurations as one program."),
+    "search": ("searches", "search_options", "Find the best of many by halving."),
     "tune": ("studies", "tune_numbers", "Tune numbers by gradient through the run."),
+    "reproduce": (
+        "papers",
+        "reproduce_card",
+        "Repeat a table or figure of a paper.",
+    ),
     "plot": ("showing", "plot", "Draw results that were written before."),
     "table": ("showing", "print_table", "Print results as a table for a paper."),
     "report": ("showing", "write_report", "Make one page of HTML of a folder."),
@@ -27,11 +35,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "cite": ("inquiries", "cite", "Print what to cite for an experiment."),
     "data": ("inquiries", "data", "Fetch a data set."),
 }
-INTERRUPTED, DIVERGED = 130, 3  # exit statuses
+INTERRUPTED, DIVERGED, UNWRITTEN = 130, 3, 4  # exit statuses
 
 
 def main(args: list[str] | None = None) -> None:
     """Entry point; a wrong argument ends with one message and exit status 2."""
+    if args is None:
+        _collect_rarely()
     name, *rest = (sys.argv[1:] if args is None else args) or ["--help"]
     if name in ("-h", "--help"):
         print(help_text())
@@ -40,15 +50,24 @@ def main(args: list[str] | None = None) -> None:
         print(f"fedjax_mos {__version__}")
         return
     try:
-        _call(name, rest)
+        call(name, rest)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stdout = None
-    except (ValueError, OSError) as error:
-        print(f"fedjax-mos: {error}", file=sys.stderr)
+    except (ValueError, OSError, MemoryError) as error:
+        print(f"fedjax-mos: {error or 'not enough memory'}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("fedjax-mos: interrupted", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+def _collect_rarely() -> None:
+    """Spare a process of ours most of Python's search for garbage.
+
+    Tracing makes very many objects that stay; at the end the system takes them all.
+    """
+    gc.set_threshold(200_000, 20, 100)
+    atexit.register(gc.freeze)
 
 
 def help_text() -> str:
@@ -58,19 +77,50 @@ def help_text() -> str:
     return "\n".join([__doc__ or "", "", *lines, "", tail])
 
 
-def _call(name: str, args: list[str]) -> None:
+_words: list[str] = []
+
+
+def words() -> list[str]:
+    """Those of the command under way."""
+    return list(_words)
+
+
+def call(name: str, args: list[str]) -> None:
+    """One command with its words."""
+    _words[:] = [name, *args]
     if name not in COMMANDS:
         close = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f" (did you mean {close[0]}?)" if close else ""
         raise ValueError(
             f"command must be one of {', '.join(COMMANDS)}: got {name!r}{hint}"
         )
+    check_words(args)
     import tyro
 
     module, function, _ = COMMANDS[name]
     command = getattr(importlib.import_module(f"fedjax_mos.cli.{module}"), function)
     with components_by_name():
         tyro.cli(command, prog=f"fedjax-mos {name}", args=args)
+
+
+_MANY = ("--set", "--over", "--point")  # what may be given several times
+
+
+def check_words(args: list[str]) -> None:
+    """Refuse an empty word, and an option that is given twice: one would be lost."""
+    seen: dict[str, str] = {}
+    last = "a word"
+    for word in args:
+        flag, equals, value = word.partition("=")
+        if not word or (flag.startswith("--") and equals and not value):
+            raise ValueError(f"{flag or last} must not be empty: got ''")
+        if not word.startswith("--"):
+            continue
+        last = flag
+        name = f"--{flag[2:].removeprefix('no-').replace('_', '-')}"
+        if name in seen and name not in _MANY:
+            raise ValueError(f"{name} must be given once: got {seen[name]} and {word}")
+        seen[name] = word
 
 
 def components_by_name() -> Any:

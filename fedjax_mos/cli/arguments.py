@@ -7,17 +7,20 @@ not wait for JAX.
 import itertools
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from fedjax_mos.cli.app import DIVERGED, INTERRUPTED
+from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
     from fedjax_mos.lab.setting import Method
     from fedjax_mos.lab.showing import Shown
+    from fedjax_mos.lab.sweeps.cube import Cube
 
 # Fields as options of the command; what only Python can give is left out.
 Flat = (tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands)
@@ -37,6 +40,12 @@ Points = Annotated[
     tuple[str, ...],
     tyro.conf.UseAppendAction,
     tyro.conf.arg(name="point", metavar="NAME=VALUE,..."),
+]
+All = Annotated[bool, tyro.conf.arg(name="all"), tyro.conf.FlagCreatePairsOff]
+Schedules = Annotated[
+    tuple[str, ...],
+    tyro.conf.UseAppendAction,
+    tyro.conf.arg(name="schedule", metavar="NAME=SHAPE"),
 ]
 
 
@@ -68,26 +77,32 @@ def new_folder(out: Path | None, name: str) -> Path:
     for number in itertools.count(1):
         folder = first if number == 1 else first.with_name(f"{first.name}-{number}")
         try:
-            folder.mkdir(parents=True)
+            with writable(folder):
+                folder.mkdir(parents=True)
         except FileExistsError:  # of a run that was started in the same second
             continue
         break
     return folder
 
 
-def empty_folder(out: Path | None, name: str) -> Path:
-    """The same; refused unless it is empty."""
-    folder = new_folder(out, name)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"out must be a new or empty folder: {folder} is not")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+@contextmanager
+def writable(path: Path, kind: str = "folder") -> Iterator[None]:
+    """Name the argument where the system only says what it did not like."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ValueError(
+            f"out must be a {kind} that can be written: {path} cannot "
+            f"({error.strerror})"
+        ) from error
 
 
 def repeated(
     config: Path, method: "Method", settings: tuple[str, ...]
-) -> "tuple[Experiment, int | None]":
-    """The experiment and the number of seeds that a config.json tells of."""
+) -> "tuple[Experiment, int | None, str | None]":
+    """The experiment, number of seeds and hash of the data of a config.json."""
     from fedjax_mos.lab import run_folder
     from fedjax_mos.lab.setting import Method
 
@@ -106,11 +121,34 @@ def check_target(target: float | None) -> None:
 
 def end_run(folder: Path, shown: "Shown") -> None:
     """Say where results are; exit with a status that says how it ended."""
+    if shown.complete and not _is_written(folder):
+        raise SystemExit(UNWRITTEN)  # why has been said
     end(folder, shown.complete, f"fedjax-mos resume {folder} resumes it")
     if lost := shown.diverged:
         text = "; ".join(f"{name} in round {at}" for name, at in lost.items())
         print(f"diverged: {text}. Try a smaller step size (lr).", file=sys.stderr)
         raise SystemExit(DIVERGED)
+
+
+def end_study(folder: Path, cube: "Cube") -> None:
+    """Say where a sweep or search is, and whether it has found anything."""
+    end(folder, cube.complete, f"fedjax-mos resume {folder} resumes it")
+    if cube.diverged:
+        print(
+            "diverged: every configuration has a run that did. Try smaller step sizes "
+            "(lr).",
+            file=sys.stderr,
+        )
+        raise SystemExit(DIVERGED)
+
+
+def written(write: Callable[[], None], folder: Path) -> None:
+    """Write results that were printed; the exit status says where that fails."""
+    try:
+        write()
+    except OSError as error:
+        print(f"could not write to {folder}: {error}", file=sys.stderr)
+        raise SystemExit(UNWRITTEN) from None
 
 
 def end(folder: Path, complete: bool, hint: str = "") -> None:
@@ -119,3 +157,13 @@ def end(folder: Path, complete: bool, hint: str = "") -> None:
     if not complete:
         print(f"interrupted{': ' * bool(hint)}{hint}", file=sys.stderr)
         raise SystemExit(INTERRUPTED)
+
+
+def _is_written(folder: Path) -> bool:
+    """Whether a folder says that it has everything, which it does last."""
+    from fedjax_mos.lab import folders
+
+    try:
+        return bool(folders.read_json(folder / folders.CONFIG)["complete"])
+    except OSError:
+        return False

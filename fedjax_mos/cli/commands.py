@@ -40,13 +40,19 @@ def run(
         checkpoint_every: Seconds between checkpoints, from which the run is resumed.
     """
     starting()
+    from fedjax_mos.lab.run_folder import check_data
+
+    seeds = data = None
     if config is None:
-        experiment, seeds = experiment_of(method, settings), None
+        experiment = experiment_of(method, settings)
     else:
-        experiment, seeds = repeated(config, method, settings)
-    folder = new_folder(out, experiment.title.replace("/", "-"))
+        experiment, seeds, data = repeated(config, method, settings)
     check_target(target)
     all_cores()
+    experiment.build(lanes=seeds or 1)  # all that is wrong is said before a folder is
+    if config is not None:
+        check_data(config, experiment, data)
+    folder = new_folder(out, experiment.title.replace("/", "-"))
     result = experiment.run(
         seeds, out=folder, target=target, checkpoint_every=checkpoint_every
     )
@@ -55,12 +61,21 @@ def run(
 
 
 def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> None:
-    """Resume a run or a comparison from its last checkpoint.
+    """Resume what was ended from its last checkpoint.
 
     Args:
-        folder: What run or compare writes to.
-        rounds: More rounds than were asked for before.
+        folder: What a command that trains writes to.
+        rounds: More rounds of a run or comparison than were asked for before.
     """
+    from fedjax_mos.cli.words import said_in, say_again
+
+    if said := said_in(folder):
+        if rounds is not None:
+            raise ValueError(
+                f"rounds can be raised for runs and comparisons: {folder} is of "
+                f"a {said[0]}"
+            )
+        return say_again(said, folder)
     starting()
     from fedjax_mos.lab import resume as lab
 
@@ -99,13 +114,16 @@ def compare_methods(
     """
     starting()
     from fedjax_mos.lab import options
-    from fedjax_mos.lab.compare import compare, members_of
+    from fedjax_mos.lab.compare import compare
+    from fedjax_mos.lab.members import members_of
 
     given = options.parse(settings)
     members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
-    folder = new_folder(out, "compare")
     check_target(target)
     all_cores()
+    for member in members.values():
+        member.build(lanes=seeds)  # all that is wrong is said before a folder is
+    folder = new_folder(out, "compare")
     found = compare(
         members, seeds, out=folder, target=target, checkpoint_every=checkpoint_every
     )

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from fedjax_mos.cli.arguments import writable
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -17,6 +19,7 @@ Kind = Literal[
     "selection",
     "clients",
     "heat_map",
+    "halving",
     "trajectory",
 ]
 
@@ -38,7 +41,8 @@ def plot(
         folders: What run, compare, sweep or tune wrote.
         kind: The picture. partition: who has which classes; selection: who took part
             (runs with --cohorts); clients: how each fares (runs with --per-client);
-            heat_map: a sweep by two axes; trajectory: a tuning's numbers.
+            heat_map: a sweep by two axes; halving: a search's rungs; trajectory: a
+            tuning's numbers.
         metrics: Columns to draw; by default loss and accuracy.
         x: What curves are drawn against.
         band: What bands of curves show of the seeds.
@@ -54,7 +58,8 @@ def plot(
     figure = _figure(results, kind, metrics, x, band, smooth, targets, axes)
     told = (kind, *metrics, *axes, *([] if x == "round" else [x]))
     path = out or folders[0] / f"{'-'.join(told)}.png"
-    save(figure, path)
+    with writable(path, "file"):
+        save(figure, path)
     print(path)
 
 
@@ -111,7 +116,9 @@ def write_report(folder: tyro.conf.Positional[Path], out: Path | None = None) ->
     from fedjax_mos.lab.report import report
 
     path = out or folder / "report.html"
-    path.write_text(report(_read((folder,))[0]), encoding="utf-8")
+    page = report(_read((folder,))[0])
+    with writable(path, "file"):
+        path.write_text(page, encoding="utf-8")
     print(path)
 
 
@@ -155,14 +162,20 @@ def _figure(
     axes: tuple[str, ...],
 ) -> "Figure":
     from fedjax_mos.lab.hypergradients.tuned import Tuned
+    from fedjax_mos.lab.searches.found import Search
     from fedjax_mos.lab.sweeps.cube import Cube
 
     first = results[0]
     metric = metrics[0] if metrics else None
-    needs = {"heat_map": Cube, "trajectory": Tuned}
-    if kind in needs and not isinstance(first, needs[kind]):
-        of = {"heat_map": "sweep", "trajectory": "tuning"}[kind]
-        raise ValueError(f"kind {kind} needs the folder of a {of}")
+    needs = {
+        "heat_map": (Cube, "sweep"),
+        "halving": (Search, "search"),
+        "trajectory": (Tuned, "tuning"),
+    }
+    if kind in needs and not isinstance(first, needs[kind][0]):
+        raise ValueError(f"kind {kind} needs the folder of a {needs[kind][1]}")
+    if kind == "halving":
+        return first.halving()
     if kind == "heat_map":
         return first.heat_map(*axes, metric=metric)
     if kind == "trajectory":

@@ -1,22 +1,29 @@
 """Commands that train many times: sweeps and tunings."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fedjax_mos.cli.arguments import (
     Flat,
     Over,
     Points,
+    Schedules,
     Settings,
     all_cores,
     check_target,
-    empty_folder,
     end,
+    end_study,
     experiment_of,
     new_folder,
     starting,
+    written,
 )
+from fedjax_mos.cli.words import resumable
 from fedjax_mos.lab.setting import Method
+
+if TYPE_CHECKING:
+    from fedjax_mos.lab.experiment import Experiment
 
 
 def sweep_options(
@@ -31,6 +38,7 @@ def sweep_options(
     metric: str | None = None,
     target: float | None = None,
     out: Path | None = None,
+    checkpoint_every: float = 60.0,
 ) -> None:
     """Run an experiment with many configurations and seeds as one program.
 
@@ -49,44 +57,67 @@ def sweep_options(
         metric: What the best is chosen by; by default the validation accuracy.
         target: Test accuracy of "rounds to target"; by default the data set's.
         out: Folder for the results; one of the same sweep is resumed.
+        checkpoint_every: Seconds between checkpoints of the runs under way.
     """
     starting()
-    from fedjax_mos.lab import options
-    from fedjax_mos.lab.sweeps.grid import parse_over
-    from fedjax_mos.lab.sweeps.sweep import check_names, sweep
+    from fedjax_mos.lab.sweeps.sweep import sweep
 
     experiment = experiment_of(method, settings)
-    folder = out or new_folder(None, "sweep")
     check_target(target)
-    tried: dict[str, Any] = parse_over(over)
-    check_names(tried)
+    listed, tried = tried_by(experiment, points, over, sweep)
+    folder = out or new_folder(None, "sweep")
     all_cores()
     if metric not in (None, *(known := experiment.build().metrics())):
         raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
-    cube = sweep(
-        experiment,
-        [options.parse(p.split(","), "--point") for p in points] or None,
-        seeds=seeds,
-        random=random,
-        independent=independent,
-        width=width,
-        out=folder,
-        **tried,
-    )
-    cube.write(folder, target, metric)
+    with resumable(folder):
+        cube = sweep(
+            experiment,
+            listed,
+            seeds=seeds,
+            random=random,
+            independent=independent,
+            width=width,
+            out=folder,
+            checkpoint_every=checkpoint_every,
+            **tried,
+        )
     print(cube.text(target, metric))
     if "algorithm" in cube.axes:
         print(cube.printed(target, metric, per="algorithm").text())
-    end(folder, cube.complete, "the same command with --out resumes it")
+    written(lambda: cube.write(folder, target, metric), folder)
+    end_study(folder, cube)
+
+
+def tried_by(
+    experiment: "Experiment",
+    points: tuple[str, ...],
+    over: tuple[str, ...],
+    study: Callable,
+) -> tuple[list[dict[str, Any]] | None, dict[str, Any]]:
+    """Configurations one by one (None: none), and values by name."""
+    from fedjax_mos.lab import options
+    from fedjax_mos.lab.sweeps.grid import parse_over
+    from fedjax_mos.lab.sweeps.sweep import check_names
+
+    tried: dict[str, Any] = parse_over(over)
+    check_names(tried, study)
+    listed = [options.parse(p.split(","), "--point") for p in points]
+    for name in [*tried, *(name for point in listed for name in point)]:
+        if twice := options.named_by(name, experiment.options, experiment.parts):
+            raise ValueError(f"{name} is given twice: {twice} by --set, and by values")
+    return listed or None, tried
 
 
 def tune_numbers(
     method: Annotated[Method, *Flat],
     wrt: tuple[str, ...] | None = None,
     objective: str | None = None,
+    schedules: Schedules = (),
+    candidates: int = 64,
     updates: int = 25,
     seeds: int = 1,
     step_size: float = 0.3,
+    horizon: int | None = None,
     settings: Settings = (),
     versus_sweep: bool = True,
     out: Path | None = None,
@@ -95,33 +126,53 @@ def tune_numbers(
 
     Args:
         method: What to tune, from the numbers that it has.
-        wrt: The numbers, by name; by default all of the algorithm.
+        wrt: The numbers, by name; by default all of the algorithm, or those with a
+            schedule.
         objective: A loss after the last round, of held-out data by default.
-        updates: Steps of the optimizer (Adam), each with one gradient.
+        schedules: Numbers to be schedules: --schedule lr=segments:10 --schedule
+            server_lr=spline:5, or =rounds for one value each.
+        candidates: Random points among which a halving seeks a better start.
+        updates: Points to try at most, each with one gradient.
         seeds: Number of seeds that a gradient is averaged over.
-        step_size: Largest step on the log or logit scale of a number.
+        step_size: Largest first step on the log or logit scale of a number.
+        horizon: Rounds that gradients look back over; by default all, or as many as
+            are stable.
         settings: Where to start: --set lr=0.01 --set storm=0.5.
         versus_sweep: Also plot a random sweep that costs as many rounds.
-        out: Folder for the results; by default a new one under runs/.
+        out: Folder for the results; one of the same tuning is resumed.
     """
     starting()
+    from fedjax_mos.lab import options
     from fedjax_mos.lab.hypergradients.random_baseline import random_baseline
-    from fedjax_mos.lab.hypergradients.tune import default_optimizer, tune
+    from fedjax_mos.lab.hypergradients.tune import tune
 
     experiment = experiment_of(method, settings)
-    folder, optimizer = empty_folder(out, "tune"), default_optimizer(step_size)
+    shaped = options.parse(schedules, "--schedule")
+    folder = new_folder(out, "tune")
     all_cores()
-    tuned = tune(
-        experiment, wrt, objective, updates=updates, seeds=seeds, optimizer=optimizer
-    )
-    tuned.write(folder)
+    with resumable(folder):
+        tuned = tune(
+            experiment,
+            wrt,
+            objective,
+            schedules=shaped,
+            candidates=candidates,
+            updates=updates,
+            seeds=seeds,
+            step_size=step_size,
+            horizon=horizon,
+            out=folder,
+        )
     print(tuned.table().to_string(float_format="{:.4g}".format))
+    written(lambda: tuned.write(folder), folder)
     if wild := int((tuned.frame["unstable"] != "").sum()):
         print(f"{wild} points had an unstable horizon: see trajectory.csv")
     if versus_sweep and tuned.complete:
-        cube = random_baseline(experiment, wrt, tuned, seeds=seeds)
+        names = wrt or tuple(shaped) or None
+        sweeping = folder / "sweep"
+        cube = random_baseline(experiment, names, tuned, seeds=seeds, out=sweeping)
         tuned.write(folder, cube)
         found = cube.cells(tuned.objective)["mean"].min()
         cost = "the same cost" if cube.complete else "less cost (interrupted)"
         print(f"random sweep of {cost}: {found:.4g}")
-    end(folder, tuned.complete)
+    end(folder, tuned.complete, f"fedjax-mos resume {folder} resumes it")

@@ -23,6 +23,11 @@ _COUNTED = {
     "seconds": "seconds of wall time so far, evaluations included",
     "gradients": "gradients of single examples computed so far, roughly",
     "round": "round",
+    "squared_gradient_norm": "|grad f|^2 at the server's model, on the training data",
+    "client_drift": "mean of |y_i - x|^2 over clients, after a round's local work",
+    "direction_error": "mean of |d_i - grad f_i|^2 over clients, d_i their directions",
+    "update_variance": "variance of the server's next step over cohorts and batches",
+    "update_cosine": "cosine between the server's next step and -grad f",
 }
 _GLOBAL = "the server's model"
 _PERSONAL = (

@@ -1,20 +1,20 @@
 """Experiments side by side."""
 
 import dataclasses
+import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjax_mos.engine.checkpoints import EVERY
-from fedjax_mos.lab import folders, options, summaries
+from fedjax_mos.engine.checkpoints import EVERY, differences
+from fedjax_mos.lab import folders, summaries
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.parts import default_parts
+from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.result import HISTORY, Result
-from fedjax_mos.lab.run_folder import alone, is_empty
-from fedjax_mos.lab.setting import Setting
+from fedjax_mos.lab.run_folder import alone, asked, given_back, is_empty
 from fedjax_mos.lab.showing import Shown
 
 if TYPE_CHECKING:
@@ -52,17 +52,9 @@ class Comparison(Shown):
         for name, result in self.members.items():
             # Without a picture: the comparison's shows all members.
             result.write(Path(folder) / _file_name(name), target, picture=False)
-        self._write_table(Path(folder), target)
-        self._write_picture(Path(folder))
         members = {name: one.experiment for name, one in self.members.items()}
         count = len(summaries.by_seed(next(iter(self.members.values())).frame))
-        _write_config(Path(folder), members, count, target, self.complete)
-
-    def _write_picture(self, folder: Path) -> None:
-        self.curves().savefig(folder / "curves.png", dpi=120)
-
-    def _write_table(self, folder: Path, target: float | None) -> None:
-        self.table(target).to_csv(folder / "comparison.csv")
+        _finish(self, Path(folder), members, count, target, self.complete)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Comparison":
@@ -101,11 +93,11 @@ def compare(
         first = folders_of.setdefault(_file_name(name), name)
         if first != name:
             raise ValueError(f"members {first} and {name} would share a folder")
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    for member in members.values():
+        member.check_seeds(seeds)
     if out is None:
         return _compare(members, seeds, None, target, progress, checkpoint_every)
-    with alone(Path(out)):
+    with alone(Path(out)), given_back(Path(out)):
         _claim(Path(out), members, seeds, target)
         return _compare(members, seeds, Path(out), target, progress, checkpoint_every)
 
@@ -122,7 +114,11 @@ def _compare(
     for number, (name, member) in enumerate(members.items()):
         if number % _AHEAD == 0:
             ahead = dict([*members.items()][number : number + _AHEAD])
-            todo = [one for n, one in ahead.items() if not _is_done(out, n, one)]
+            todo = [
+                one
+                for n, one in ahead.items()
+                if out is None or not is_done(out / _file_name(n), one)
+            ]
             compile_together(todo, seeds, progress=progress)
         if progress:
             print(f"{name} ({seeds} seeds)", file=sys.stderr)
@@ -136,16 +132,29 @@ def _compare(
             checkpoint_every=checkpoint_every,
         )
         results[name] = dataclasses.replace(result, title=name)
-        if out is not None:
-            Comparison(results)._write_table(out, target)
         if not result.complete:
             break
     found = Comparison(results)
     if out is not None:
-        found._write_picture(out)
-        whole = found.complete and len(results) == len(members)
-        _write_config(out, members, seeds, target, whole)
+        done = found.complete and len(results) == len(members)
+        attempt(lambda: _finish(found, out, members, seeds, target, done), out)
     return found
+
+
+def _finish(
+    found: Comparison,
+    out: Path,
+    members: Mapping[str, Experiment | None],
+    seeds: int,
+    target: float | None,
+    complete: bool,
+) -> None:
+    """What a comparison's folder holds beside those of its members."""
+    with whole(out / "comparison.csv") as path:
+        found.table(target).to_csv(path)
+    with whole(out / "curves.png") as path:
+        found.curves().savefig(path, dpi=120)
+    _write_config(out, members, seeds, target, complete)
 
 
 def _claim(
@@ -160,12 +169,40 @@ def _claim(
             "out must be a new or empty folder, or one of the same comparison: "
             f"{folder} is not"
         )
-    if not fresh and known["members"] != list(members):
-        raise ValueError(
-            f"out must be a folder of the same comparison: {folder} has the members "
-            f"{', '.join(known['members'])}"
-        )
-    _write_config(folder, members, seeds, target, complete=False)
+    if not fresh:
+        _check_same(folder, known, members, seeds)
+    if fresh or not (known["complete"] and _rounds(known) == _rounds_of(members)):
+        _write_config(folder, members, seeds, target, complete=False)
+
+
+def _check_same(
+    folder: Path, known: dict[str, Any], members: Mapping[str, Experiment], seeds: int
+) -> None:
+    """Refuse another comparison before anything of this one is changed."""
+    wanted = f"out must be a folder of the same comparison: {folder} has"
+    if known["members"] != list(members):
+        raise ValueError(f"{wanted} the members {', '.join(known['members'])}")
+    if known["seeds"] != seeds:
+        raise ValueError(f"{wanted} {known['seeds']} seeds, not {seeds}")
+    for name, member in members.items():
+        now = json.loads(json.dumps(folders.config(member, "run"), default=str))
+        if different := differences(asked(known["experiments"][name]), asked(now)):
+            raise ValueError(f"{wanted} another {name}: {different}")
+    for name, ran in _rounds(known).items():
+        if known["complete"] and members[name].rounds < ran:
+            raise ValueError(
+                f"rounds must be at least {ran}, as {folder} has: "
+                f"got {members[name].rounds}"
+            )
+
+
+def _rounds(known: dict[str, Any]) -> dict[str, int]:
+    stored = known["experiments"].items()
+    return {name: one["experiment"]["rounds"] for name, one in stored}
+
+
+def _rounds_of(members: Mapping[str, Experiment]) -> dict[str, int]:
+    return {name: member.rounds for name, member in members.items()}
 
 
 def _write_config(
@@ -186,53 +223,14 @@ def _write_config(
     folders.write_json(folder / folders.CONFIG, stored)
 
 
-def _is_done(out: Path | None, name: str, member: Experiment) -> bool:
+def is_done(folder: Path, member: Experiment) -> bool:
     """Whether a member's folder says that it is complete."""
-    path = Path() if out is None else out / _file_name(name) / folders.CONFIG
-    if out is None or not path.exists():
+    path = folder / folders.CONFIG
+    if not path.exists():
         return False
     stored = folders.read_json(path)
     same = stored.get("experiment", {}).get("rounds") == member.rounds
     return bool(stored["complete"] and same)
-
-
-def members_of(
-    setting: Setting,
-    names: Iterable[str],
-    given: Mapping[str, Any],
-    *,
-    sampler: str = "ucs",
-    seed: int = 0,
-) -> dict[str, Experiment]:
-    """Members by name that share a setting: ALGORITHM[/SAMPLER][:OPTION=VALUE,...].
-
-    An option that is given apart goes to every member that has it; a member's own go
-    before it.
-    """
-    shared = {f.name: getattr(setting, f.name) for f in dataclasses.fields(setting)}
-    members, private = {}, {}
-    for name in names:
-        method, colon, words = name.partition(":")
-        algorithm, _, own = method.partition("/")
-        title = f"{algorithm}/{own or sampler}{colon}{words}"
-        if title in members:
-            raise ValueError(f"the member {title} is given twice")
-        members[title] = Experiment(
-            **shared, algorithm=algorithm, sampler=own or sampler, seed=seed
-        )
-        private[title] = options.parse(words.split(","), title) if words else {}
-    known = {name: default_parts(member) for name, member in members.items()}
-    for option in given:
-        if not any(options.accepts(option, parts) for parts in known.values()):
-            options.home(option, next(iter(known.values())))  # raises
-    return {
-        name: dataclasses.replace(
-            member,
-            options={k: v for k, v in given.items() if options.accepts(k, known[name])}
-            | private[name],
-        )
-        for name, member in members.items()
-    }
 
 
 def _file_name(name: str) -> str:

@@ -33,11 +33,15 @@ def compile_together(
         )
     with ThreadPoolExecutor(cores()) as pool:
         compiled = pool.map(lambda one: one.compile(seeds), distinct.values())
-        # This thread would only wait: it imports what results are written with.
-        import matplotlib.backends.backend_agg  # noqa: F401
-        import pandas  # noqa: F401
-
+        # Last, for a core that would only wait; earlier it would hold up the tracing.
+        pool.submit(_import_for_results)
         list(compiled)
+
+
+def _import_for_results() -> None:
+    """Import what results are written with."""
+    import matplotlib.backends.backend_agg  # noqa: F401
+    import pandas  # noqa: F401
 
 
 def _bytes(experiment: Experiment, seeds: int) -> int:

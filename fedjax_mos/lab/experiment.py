@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_mos.backends.auto import backend_parts
+from fedjax_mos.data.partition_files import write_partition
 from fedjax_mos.data.partitions import Partition, histogram
 from fedjax_mos.data.sources.dataset import Dataset
+from fedjax_mos.data.sources.named import check_source
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
 from fedjax_mos.engine.rollout import Report
@@ -25,9 +27,10 @@ from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.client_frame import client_frame
+from fedjax_mos.lab.files import attempt
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
-from fedjax_mos.lab.run_folder import RunFolder, alone
+from fedjax_mos.lab.run_folder import RunFolder, alone, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
 from fedjax_mos.schedule import Schedule, check_length
@@ -54,6 +57,8 @@ class Experiment(Method):
         super().__post_init__()
         if isinstance(self.backend, str):
             backend_parts(self.backend)
+        if isinstance(self.dataset, str):
+            check_source(self.dataset)
         if isinstance(self.loss, str):
             catalog.check_name("loss", catalog.LOSSES, self.loss)
         hp = {kind: self.parts[kind].spec.hp for kind in TRACED}  # checks all options
@@ -114,19 +119,23 @@ class Experiment(Method):
         between blocks of rounds, as the field `stop_at` does. With `out`, a folder, the
         result is written there (with rounds to `target` and a `picture`), checkpoints
         every so many seconds until then, and the same call resumes a run that was
-        ended; a finished one is read.
+        ended; a finished one is read. A disk that refuses is said, and the result
+        returned.
         """
-        if seeds is not None and seeds < 1:
-            raise ValueError(f"seeds must be at least 1: got {seeds}")
+        self.check_seeds(seeds)
+        if not checkpoint_every >= 0:
+            raise ValueError(
+                f"checkpoint_every must be a number of seconds: got {checkpoint_every}"
+            )
         if out is None:
             return self._run(seeds, progress, stop, None)
-        with alone(Path(out)):
+        with alone(Path(out)), given_back(Path(out)):
             folder = RunFolder(Path(out), self, seeds, target)
             if folder.done:
                 return Result.read(out)
             checkpoints = folder.checkpoints(checkpoint_every)
             result = self._run(seeds, progress, stop, checkpoints)
-            result.write(out, target, picture=picture)
+            attempt(lambda: result.write(out, target, picture=picture), Path(out))
         return result
 
     def _run(
@@ -182,11 +191,20 @@ class Experiment(Method):
         made = self.build(lanes=seeds or 1)
         made.compile(*self._start(made, seeds), report=self._report)
 
+    def write_partition(self, path: Path | str) -> None:
+        """Keep who owns which example; `partition="npz:PATH"` gives it back.
+
+        Before any are held out, which the other experiment may do itself.
+        """
+        write_partition(path, dataclasses.replace(self, held_out=0.0)._partition())
+
+    def _partition(self) -> Partition:
+        data = self.build().data
+        return Partition(np.asarray(data.order), np.asarray(data.size))
+
     def partition_map(self) -> "Figure":
         """Which classes clients have, and how many examples."""
-        data = self.build().data
-        parts = Partition(np.asarray(data.order), np.asarray(data.size))
-        counts = histogram(parts, np.asarray(data.y))
+        counts = histogram(self._partition(), np.asarray(self.build().data.y))
         name = self.parts["partition"].name
         return pictures.partition_map(counts, f"{self.dataset_name}, {name}")
 

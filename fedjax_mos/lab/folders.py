@@ -1,10 +1,10 @@
 """Results on disk: what a folder says of itself, and everything read back."""
 
 import dataclasses
-import hashlib
 import json
 import math
-import os
+import zipfile
+import zlib
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -14,16 +14,20 @@ import jax
 import numpy as np
 from flax import serialization, traverse_util
 
+from fedjax_mos.lab.files import whole
 from fedjax_mos.schedule import Schedule
+from fedjax_mos.tree import fingerprint
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.compare import Comparison
     from fedjax_mos.lab.experiment import Experiment
     from fedjax_mos.lab.hypergradients.tuned import Tuned
     from fedjax_mos.lab.result import Result
+    from fedjax_mos.lab.searches.found import Search
     from fedjax_mos.lab.sweeps.cube import Cube
 
 CONFIG = "config.json"
+_DAMAGED = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 def config(experiment: "Experiment | None", kind: str, **more: Any) -> dict[str, Any]:
@@ -105,14 +109,6 @@ def from_json(value: Any) -> Any:
     return value
 
 
-def fingerprint(tree: Any) -> str:
-    """A hash of all arrays in a tree: tells one data set from another."""
-    total = hashlib.sha256()
-    for leaf in jax.tree.leaves(tree):
-        total.update(np.ascontiguousarray(leaf).data)
-    return total.hexdigest()[:16]
-
-
 def data_hash(experiment: "Experiment | None") -> str | None:
     """A hash of all data of an experiment that is still at hand."""
     from fedjax_mos.lab.population import population_of
@@ -123,9 +119,8 @@ def data_hash(experiment: "Experiment | None") -> str | None:
 def write_json(path: Path, value: Any) -> None:
     """Readable JSON, whole or not at all; what is no finite number becomes null."""
     text = json.dumps(_finite(value), indent=2, default=str, allow_nan=False)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text + "\n")
-    os.replace(partial, path)
+    with whole(path) as partial:
+        partial.write_text(text + "\n")
 
 
 def _finite(value: Any) -> Any:
@@ -149,29 +144,35 @@ def write_arrays(path: Path, tree: Any) -> None:
         name: value.astype(np.float32) if value.dtype.kind == "V" else value
         for name, value in ((n, np.asarray(v)) for n, v in flat.items())
     }
-    np.savez(path, allow_pickle=False, **plain)
+    with whole(path) as partial:
+        np.savez(partial, allow_pickle=False, **plain)
 
 
 def read_arrays(path: Path) -> Any:
     """What `write_arrays` wrote, as nested dictionaries."""
-    with np.load(path, allow_pickle=False) as file:
+    # NumPy leaves a file open that is no archive.
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
         flat = {name: file[name] for name in file.files}
     return traverse_util.unflatten_dict(flat, sep="/").get("params", {})
 
 
 def read_json(path: Path) -> Any:
     """What `write_json` wrote."""
-    return json.loads(path.read_text())
+    try:
+        return json.loads(path.read_text())
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
 
 
-def read(folder: Path | str) -> "Result | Comparison | Cube | Tuned":
-    """The Result, Comparison, Cube or Tuned that a folder holds.
+def read(folder: Path | str) -> "Result | Comparison | Cube | Search | Tuned":
+    """The Result, Comparison, Cube, Search or Tuned that a folder holds.
 
     An experiment that held objects given in Python does not come back: it is None.
     """
     from fedjax_mos.lab.compare import Comparison
     from fedjax_mos.lab.hypergradients.tuned import Tuned
     from fedjax_mos.lab.result import Result
+    from fedjax_mos.lab.searches.found import Search
     from fedjax_mos.lab.sweeps.cube import Cube
 
     folder = Path(folder)
@@ -179,6 +180,7 @@ def read(folder: Path | str) -> "Result | Comparison | Cube | Tuned":
         "run": Result,
         "comparison": Comparison,
         "sweep": Cube,
+        "search": Search,
         "tuning": Tuned,
     }
     try:
@@ -187,5 +189,6 @@ def read(folder: Path | str) -> "Result | Comparison | Cube | Tuned":
         stored = read_json(path if path.exists() else folder / "plan.json")
         kind = stored["kind"] if isinstance(stored, dict) else "none"
         return readers[kind].read(folder)
-    except (FileNotFoundError, KeyError, json.JSONDecodeError) as error:
+    # Files that somebody has changed may be wrong in any way.
+    except (*_DAMAGED, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{folder} holds no results of fedjax_mos: {error}") from error

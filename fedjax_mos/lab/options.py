@@ -3,9 +3,11 @@
 import ast
 import difflib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from fedjax_mos.components import WHY_NOT, Spec, spec
@@ -24,11 +26,13 @@ class UnknownOptionError(ValueError):
 
 def parse(settings: Iterable[str], flag: str = "--set") -> dict[str, str]:
     """`["lr=0.1", "partition.alpha=0.3"]` as a dictionary, values still text."""
-    out = {}
+    out: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name or not value:
             raise ValueError(f"{flag} takes name=value: got {setting!r}")
+        if name in out:
+            raise ValueError(f"{flag} {name} is given twice: {out[name]} and {value}")
         out[name] = value
     return out
 
@@ -78,6 +82,13 @@ def replaced(
     return {**kept, **changes}
 
 
+def named_by(name: str, others: Iterable[str], parts: "Parts") -> str | None:
+    """Which of the `others` is the same option as `name`, if one is."""
+    homes = set(_homes(name, parts))
+    same = (n for n in others if homes.intersection(_homes(n, parts)))
+    return next(same, None)
+
+
 def accepts(name: str, parts: "Parts") -> bool:
     """Whether some component has the option `name`."""
     return bool(_homes(name, parts))
@@ -112,6 +123,9 @@ def convert(name: str, value: Any, option: Option) -> Any:
     for choice in option.choices:
         if value == str(choice):
             return choice
+    empty = type(None) in option.members and value.lower() == "none"
+    if optax.GradientTransformation in option.members and not empty:
+        return optimizer(value, f"option {name}")
     for member in option.members:
         read = _read(value, member, option)
         if read is not _UNREADABLE:
@@ -142,8 +156,6 @@ def _read(text: str, member: Any, option: Option) -> Any:
         if member in (int, float, str):
             return member(text)
         if isinstance(origin, type) and issubclass(origin, tuple):
-            if origin is optax.GradientTransformation:
-                return optimizer(text)
             (inner, *_) = typing.get_args(member) or (float,)
             return tuple(inner(item) for item in text.split(","))
     except (KeyError, ValueError):
@@ -151,22 +163,31 @@ def _read(text: str, member: Any, option: Option) -> Any:
     return _UNREADABLE
 
 
-def optimizer(text: str) -> Spec:
+def optimizer(text: str, name: str = "an optimizer") -> Spec:
     """An optax transform by its call: `adam(learning_rate=0.01)`.
 
     >>> optimizer("sgd(learning_rate=0.01, momentum=0.8)").hp
     {'learning_rate': 0.01, 'momentum': 0.8}
     """
-    problem = f"must be a call of optax such as adam(learning_rate=0.1): got {text!r}"
+    allowed = f"{name} must be a call of optax such as adam(learning_rate=0.1)"
     try:
         call = ast.parse(text, mode="eval").body
         assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
         assert not call.args and not call.func.id.startswith("_")
         factory = getattr(optax, call.func.id)
         given = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    except (AssertionError, AttributeError, SyntaxError, ValueError):
-        raise ValueError(f"an optimizer {problem}") from None
-    return spec(factory, **given)
+        made = spec(factory, **given)
+        jax.eval_shape(_one_step(made.build()))
+    # Whatever the text calls in vain: nothing but optax's own functions is called.
+    except Exception as error:
+        raise ValueError(f"{allowed}: got {text!r} ({error})") from None
+    return made
+
+
+def _one_step(transform: Any) -> Callable[[], Any]:
+    """What an optimizer makes of a gradient; fails for all that is none."""
+    params = {"w": jnp.zeros(2)}
+    return lambda: transform.update(params, transform.init(params), params)
 
 
 def _paths(made: Spec) -> list[tuple[str, ...]]:

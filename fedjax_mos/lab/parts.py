@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedjax_mos.client.tools import local_work
 from fedjax_mos.components import Spec, constant, name_of, spec
+from fedjax_mos.data.partition_files import PREFIX, stored
 from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.data.sources.named import SOURCES
 from fedjax_mos.engine.hyperparameters import decaying
 from fedjax_mos.lab import catalog, options
+from fedjax_mos.lab.advice import advised
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -49,7 +51,8 @@ Parts = dict[str, Part]
 
 def parts_of(experiment: "Experiment") -> Parts:
     """Kind -> component, with the experiment's options put in."""
-    return options.place(experiment.options, default_parts(experiment))
+    found = default_parts(experiment)
+    return options.place(advised(experiment, found["sampler"]), found)
 
 
 def default_parts(experiment: "Experiment") -> Parts:
@@ -62,9 +65,9 @@ def default_parts(experiment: "Experiment") -> Parts:
     chosen = {
         "algorithm": one.algorithm,
         "sampler": entry.sampler or one.sampler,
-        "uplink": one.uplink or entry.uplink,
-        "downlink": one.downlink or entry.downlink,
-        "broadcast": one.broadcast or "identity",
+        "uplink": entry.uplink if one.uplink is None else one.uplink,
+        "downlink": entry.downlink if one.downlink is None else one.downlink,
+        "broadcast": "identity" if one.broadcast is None else one.broadcast,
         "partition": _partition(one),
         "model": usual.model if one.model is None else one.model,
     }
@@ -87,6 +90,8 @@ def _partition(experiment: "Experiment") -> Any:
 
 def part_of(kind: str, value: Any, dataset: str) -> Part:
     """A component by name (with its options on `dataset`), as a Spec or an object."""
+    if kind == "partition" and isinstance(value, str) and value.startswith(PREFIX):
+        return Part(value, spec(stored, path=value.removeprefix(PREFIX)))
     if isinstance(value, str):
         catalog.check_name(kind, _TABLES[kind], value)
         return Part(value, _TABLES[kind][value].spec(dataset))
@@ -106,8 +111,7 @@ def _is_factory(kind: str, value: Any) -> bool:
     """
     if kind == "algorithm" and not callable(value):
         raise ValueError(
-            "algorithm must be a name, a factory or fm.spec of one: got "
-            f"{type(value).__name__}"
+            f"algorithm must be a name, a factory or fm.spec of one: got {value!r}"
         )
     made_by = inspect.isfunction(value) or isinstance(value, partial)
     return made_by or inspect.ismethod(value) or kind == "algorithm"

@@ -1,5 +1,6 @@
 """The data of an experiment: a data set divided among clients."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
@@ -15,14 +16,14 @@ from fedjax_mos.data.held_out import set_aside
 from fedjax_mos.data.partitions import Partition, natural
 from fedjax_mos.data.sources.dataset import Dataset, normalise
 from fedjax_mos.data.sources.named import SOURCES, load
-from fedjax_mos.data.store import federate
+from fedjax_mos.data.store import checked_mass, federate
 from fedjax_mos.lab import catalog
+from fedjax_mos.lab.advice import DEFAULT_CLIENTS
 from fedjax_mos.types import FederatedData, PyTree
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
-DEFAULT_CLIENTS = 100
 OWN = "held_out"  # the store of what every client is measured on
 
 
@@ -51,6 +52,22 @@ class Population(NamedTuple):
 
 def population_of(experiment: "Experiment") -> Population:
     """The experiment's data; those of named components are kept for the next one."""
+    people, importance = _clients_of(experiment), experiment.importance
+    if importance is None:
+        return people
+    alike = np.ones(people.clients, int)
+    given = alike if importance == "uniform" else np.asarray(importance)
+    by_size = importance == "size"
+    mass = None if by_size else checked_mass(given, people.clients, "importance")
+    theirs = {
+        name: dataclasses.replace(people.stores[name], given_mass=mass)
+        for name in ("train", OWN)
+        if name in people.stores
+    }
+    return people._replace(train=theirs["train"], stores=people.stores | theirs)
+
+
+def _clients_of(experiment: "Experiment") -> Population:
     dataset, part = experiment.dataset, experiment.parts["partition"]
     if isinstance(dataset, FederatedData):
         return _federated({"train": dataset}, experiment)
@@ -60,7 +77,7 @@ def population_of(experiment: "Experiment") -> Population:
     if isinstance(dataset, Dataset):
         return _divided(dataset, experiment.dataset_name, part.spec, *given)
     made = experiment.parts["dataset"].spec
-    if part.own:
+    if part.own or part.name not in catalog.PARTITIONS:
         found = _load(dataset, experiment.data_dir, made.options, experiment.clients)
         return _divided(found, dataset, part.spec, *given)
     return _named(

@@ -12,6 +12,7 @@ from fedjax_mos.lab import folders
 from fedjax_mos.lab.citation import citation
 from fedjax_mos.lab.columns import meaning
 from fedjax_mos.lab.hypergradients.tuned import Tuned
+from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.showing import Shown
 from fedjax_mos.lab.summaries import main_metric, metrics_of
 from fedjax_mos.lab.sweeps.cube import Cube
@@ -37,7 +38,7 @@ img { max-width: 100%; } pre { background: #f6f6f6; padding: 0.8rem; overflow: a
 
 
 def report(result: Any) -> str:
-    """A Result, Comparison, Cube or Tuned as one page that opens offline."""
+    """A Result, Comparison, Cube, Search or Tuned as one page that opens offline."""
     title, experiments = _about(result)
     sections = [
         *_figures(result),
@@ -65,7 +66,7 @@ def _about(result: Any) -> tuple[str, "dict[str, Experiment | None]"]:
         return f"{verb}: {names}", members
     one = result.experiment
     name = one.title if one else "own components"
-    kind = "Sweep" if isinstance(result, Cube) else "Tuning"
+    kind = result.KIND.capitalize() if isinstance(result, Cube) else "Tuning"
     return f"{kind}: {name}", {name: one}
 
 
@@ -75,6 +76,8 @@ def _figures(result: Any) -> Iterator[tuple[str, str]]:
         yield "Best configurations", result.printed(top=20).html()
         if "algorithm" in result.axes:
             yield "Best of every algorithm", result.printed(per="algorithm").html()
+        if isinstance(result, Search) and result.rungs["value"].notna().any():
+            yield "Rungs", _image(result.halving(), "configurations at their rungs")
         if not result.cells()["mean"].isna().all():
             yield "Curves", _image(result.curves(), "curves of the best configurations")
             if len(result.axes) > 1:

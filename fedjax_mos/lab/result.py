@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from fedjax_mos.lab import catalog, folders, summaries
+from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.showing import Shown
 from fedjax_mos.types import Params, PyTree, RoundState
 
@@ -98,7 +99,8 @@ class Result(Shown):
         folder.mkdir(parents=True, exist_ok=True)
         first = [name for name in _FIRST if name in self.frame]
         others = [name for name in self.frame if name not in first]
-        self.frame[[*first, *others]].to_csv(folder / HISTORY, index=False)
+        with whole(folder / HISTORY) as path:
+            self.frame[[*first, *others]].to_csv(path, index=False)
         stored = folders.config(
             self.experiment,
             "run",
@@ -112,12 +114,22 @@ class Result(Shown):
         folders.write_json(folder / "summary.json", self.summary(target))
         folders.write_arrays(folder / _PARAMS, self.params)
         if self.clients is not None:
-            self.clients.to_csv(folder / _CLIENTS, index=False)
+            with whole(folder / _CLIENTS) as path:
+                self.clients.to_csv(path, index=False)
         if self.cohorts is not None:
-            self.cohorts.to_parquet(folder / _COHORTS, index=False)
+            with whole(folder / _COHORTS) as path:
+                self.cohorts.to_parquet(path, index=False)
         if picture:
-            self.curves().savefig(folder / "curves.png", dpi=120)
+            with whole(folder / "curves.png") as path:
+                self.curves().savefig(path, dpi=120)
         folders.write_json(folder / folders.CONFIG, stored)
+
+    def write_orbax(self, folder: Path | str) -> None:
+        """The parameters as an orbax checkpoint, for programs that read those."""
+        import orbax.checkpoint as ocp
+
+        with ocp.StandardCheckpointer() as checkpointer:
+            checkpointer.save(Path(folder).absolute(), self.params)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Result":
@@ -128,6 +140,7 @@ class Result(Shown):
         stored = folders.read_json(folder / folders.CONFIG)
         params = folders.read_arrays(folder / _PARAMS)
         frame = pd.read_csv(folder / HISTORY)
+        check_history(frame, folder / HISTORY)
         clients, cohorts = folder / _CLIENTS, folder / _COHORTS
         return cls(
             folders.experiment_of(stored),
@@ -139,3 +152,17 @@ class Result(Shown):
             cohorts=pd.read_parquet(cohorts) if cohorts.exists() else None,
             clients=pd.read_csv(clients) if clients.exists() else None,
         )
+
+
+def check_history(frame: "pd.DataFrame", path: Path) -> None:
+    """Raise a ValueError for what `write` cannot have written."""
+    whole = ("round", "bits_up", "bits_down", *({"seed"} & {*frame}))
+    if missing := [
+        name for name in (*whole, "seconds", "diverged") if name not in frame
+    ]:
+        raise ValueError(f"{path} must have the columns {', '.join(missing)}")
+    for name in whole:
+        if frame[name].dtype.kind not in "ui" or not len(frame):
+            raise ValueError(f"{path} must have whole numbers in the column {name}")
+    if not {True, False}.issuperset(frame["diverged"]):
+        raise ValueError(f"{path} must have true or false in the column diverged")

@@ -22,7 +22,7 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder} holds no run to resume: {error}") from error
     if kind == "run":
-        experiment, seeds = repeated(folder / folders.CONFIG)
+        experiment, seeds, _ = repeated(folder / folders.CONFIG)
         more = _with_rounds(experiment, rounds)
         return more.run(seeds, out=folder, target=stored.get("asked_target"))
     if kind != "comparison" or "experiments" not in stored:

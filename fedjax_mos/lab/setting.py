@@ -5,14 +5,22 @@ component is its name; in Python it may be an object (`Experiment` says which).
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.lab.default_names import DEFAULT_ALGORITHM, DEFAULT_SAMPLER
+from fedjax_mos.lab.setting_checks import (
+    as_tuple,
+    check_component,
+    check_count,
+    check_integer,
+    check_setting,
+)
 
 if TYPE_CHECKING:
     import flax.linen as nn
+    import numpy as np
 
     from fedjax_mos.client.losses import PerExample
     from fedjax_mos.components import Spec
@@ -37,15 +45,11 @@ if TYPE_CHECKING:
     BackendLike = str | Backend
     AlgorithmLike = str | Spec | Factory
     SamplerLike = str | Sampler | HostAssisted | Spec | Factory
+    Importance = str | Sequence[int] | np.ndarray
 else:
     DataLike = PartitionLike = ModelLike = LossLike = ChannelLike = str | object
-    BackendLike = AlgorithmLike = SamplerLike = str | object
+    BackendLike = AlgorithmLike = SamplerLike = Importance = str | object
     MetricsLike = Mapping[str, object]
-
-
-# Nobody; every client with the server's model; also with one of its own, which the
-# client makes of it by a round's local steps of SGD.
-PER_CLIENT = ("off", "global", "personal")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +61,13 @@ class Setting:
     data_dir: Path | None = None
     """Where the data set's files are."""
     partition: PartitionLike | None = None
-    """How examples are divided among clients; by default what fits the data set."""
+    """How examples are divided among clients: a name or npz:PATH of a file that
+    `Experiment.write_partition` wrote; by default what fits the data set."""
     clients: int | None = None
     """Number of clients N; 100 unless the data set has its own."""
+    importance: Importance | None = None
+    """What clients count with: size (the default, unless data bring masses) or uniform;
+    in Python also one whole number per client."""
     cohort: int = 10
     """Clients per round M."""
     rounds: int = 100
@@ -94,48 +102,32 @@ class Setting:
     """Rounds between evaluations."""
     stop_at: float | None = None
     """Stop when the main metric of all seeds has reached this."""
+    drop_nonfinite: bool = False
+    """Leave clients whose update is not finite out of their round, and count them."""
     held_out: float = 0.0
     """Share of every client's examples that is set aside to measure it on."""
     per_client: str = "off"
     """Statistics over clients of the `global` model or also of `personal` ones."""
     cohorts: bool = False
     """Keep who took part in every round, with weights, bits and losses."""
+    dropout_loss: bool = False
+    """Also measure the training loss with dropout on, minibatch by minibatch."""
+    diagnostics: tuple[str, ...] = ()
+    """At every evaluation also squared_gradient_norm, client_drift, direction_error,
+    update_variance, update_cosine."""
     data_seed: int = 0
     """Seed of the partition, apart from the seed of training."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Any option of any component by name, such as {"lr": 0.1, "alpha": 0.3}."""
 
     def __post_init__(self) -> None:
-        for name in ("cohort", "rounds", "batch_size", "eval_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name} must be at least 1: got {getattr(self, name)}"
-                )
-        for name in ("clients", "steps", "epochs", "pool", "pool_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1: got {value}")
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError(
-                f"give steps or epochs, not both: got {self.steps} and {self.epochs}"
-            )
-        if self.pool is not None and self.cohort > self.pool:
-            raise ValueError(
-                f"cohort must be at most pool, {self.pool}: got {self.cohort}"
-            )
-        if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out must lie in [0, 1): got {self.held_out}")
-        if self.per_client not in PER_CLIENT:
-            raise ValueError(
-                f"per_client must be one of {', '.join(PER_CLIENT)}: "
-                f"got {self.per_client!r}"
-            )
-        if self.data_seed < 0:
-            raise ValueError(f"data_seed must not be negative: got {self.data_seed}")
-        if self.clients is not None and self.cohort > self.clients:
-            raise ValueError(
-                f"cohort must be at most clients, {self.clients}: got {self.cohort}"
-            )
+        if not isinstance(self.importance, str | None):
+            # A tuple, however it was given: experiments are compared and written.
+            numbers = as_tuple("importance", self.importance)
+            object.__setattr__(self, "importance", numbers)
+        names = as_tuple("diagnostics", self.diagnostics)
+        object.__setattr__(self, "diagnostics", names)
+        check_setting(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,5 +143,23 @@ class Method(Setting):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("algorithm", "sampler"):
+            check_component(name, getattr(self, name), needed=True)
+        check_integer("seed", self.seed)
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"seed must lie in [0, 2**31): got {self.seed}")
+
+    def check_seeds(self, seeds: int | None) -> None:
+        """Raise a ValueError unless so many seeds, from `seed` on, are seeds."""
+        if seeds is None:
+            return
+        check_count("seeds", seeds)
+        if self.seed + seeds > 2**31:
+            raise ValueError(
+                f"seed + seeds must be at most 2**31: got {self.seed} + {seeds}"
+            )
+        if self.backend == "debug" or not getattr(self.backend, "traced", True):
+            raise ValueError(
+                "backend must be another than debug, which runs one seed at a time: "
+                f"got {seeds} seeds"
+            )

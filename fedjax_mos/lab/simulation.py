@@ -69,6 +69,7 @@ def simulation_of(
         cohort=experiment.cohort,
         backend=layout(slots),
         warm_up_backend=layout(people.clients),
+        drop_nonfinite=experiment.drop_nonfinite,
         **made,
     )
     # The layout may depend on what the token only summarises.
@@ -138,6 +139,11 @@ def _sampler(
         )
     if experiment.pool is None:
         return part.spec, experiment.cohort
+    if experiment.pool > clients:
+        raise ValueError(
+            f"pool must be at most the number of clients, {clients}: "
+            f"got {experiment.pool}"
+        )
     pool, every = experiment.pool, experiment.pool_every
     pooled = then(part.spec, lambda inner: pools(inner, pool, every))
     return pooled, experiment.cohort

@@ -30,6 +30,12 @@ def structure(experiment: "Experiment") -> Any:
     return (made, *((n, token) for n, token in fields if n not in (*_OUTSIDE, "parts")))
 
 
+def configuration(experiment: "Experiment") -> Any:
+    """The structure and every number: what runs of one seed that are alike share."""
+    hp = jax.tree.leaves([part.spec.hp for part in experiment.parts.values()])
+    return structure(experiment), tuple(np.asarray(leaf).tobytes() for leaf in hp)
+
+
 def model_structure(experiment: "Experiment") -> Any:
     """All that the experiment's initial models depend on, besides data and seed."""
     part = experiment.parts["model"]
@@ -40,7 +46,7 @@ def model_structure(experiment: "Experiment") -> Any:
 
 # What a program depends on through the shapes of data and `Population.token` only.
 _DATA = ("dataset", "partition")
-_DATA_FIELDS = (*_DATA, "data_dir", "clients", "data_seed", "held_out")
+_DATA_FIELDS = (*_DATA, "data_dir", "clients", "data_seed", "held_out", "importance")
 
 
 def identity(experiment: "Experiment", *more: Any) -> str | None:

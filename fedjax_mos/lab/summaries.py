@@ -1,6 +1,6 @@
 """Runs in a few numbers: final values, rounds to targets, smoothness."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,9 @@ _FAVOURITES = [
 ]
 
 
-def main_metric(frame: "pd.DataFrame") -> str:
+def main_metric(columns: "Container[str] | pd.DataFrame") -> str:
     """What runs are judged by: the test accuracy, or what comes nearest to it."""
-    found = [name for name in _FAVOURITES if name in frame]
+    found = [name for name in _FAVOURITES if name in columns]
     return found[0] if found else "local_loss"
 
 
@@ -43,6 +43,8 @@ def check_target(target: float, metric: str) -> float:
     """`target`, or a ValueError."""
     if in_percent(metric) and not 0 < target <= 1:
         raise ValueError(f"target must lie in (0, 1]: got {target}")
+    if not np.isfinite(target):
+        raise ValueError(f"target must be a finite number: got {target}")
     return target
 
 
@@ -51,8 +53,10 @@ def rounds_to_target(
 ) -> float:
     """The first round whose metric reaches `target`, NaN if none does; no smoothing.
 
-    For a loss or an error reaching means falling to it.
+    For a loss or an error reaching means falling to it. Models that are not finite
+    reach nothing.
     """
+    frame = finite(frame)
     values = frame[metric]
     reached = values <= target if falls(metric) else values >= target
     return float(frame["round"][reached].min())
@@ -96,7 +100,8 @@ def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
     losses = [n for n in ("test_loss", "train_loss") if n in frame]
     reached = rounds_to_target(frame, target, metric)
     at = frame[frame["round"] == reached]
-    best = frame[metric].min() if falls(metric) else frame[metric].max()
+    values = finite(frame)[metric]
+    best = values.min() if falls(metric) else values.max()
     return {
         "rounds": int(frame["round"].iloc[-1]),
         "metric": metric,
@@ -114,6 +119,11 @@ def summary(frame: "pd.DataFrame", target: float) -> dict[str, Any]:
         "seconds_per_round": seconds_per_round(frame),
         "diverged_at": diverged_at(frame),
     }
+
+
+def finite(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows whose loss and parameters were all finite."""
+    return frame[~frame["diverged"].astype(bool)] if "diverged" in frame else frame
 
 
 def diverged_at(frame: "pd.DataFrame") -> int | None:

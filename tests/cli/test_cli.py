@@ -22,6 +22,7 @@ from fedjax_mos import cli, machine
 from fedjax_mos.cli import commands
 from fedjax_mos.data.sources import SOURCES
 from fedjax_mos.engine.history import History
+from fedjax_mos.engine.interrupts import Pace
 from fedjax_mos.lab import catalog, simulation
 from fedjax_mos.lab.citation import short
 
@@ -199,6 +200,7 @@ def interrupted(monkeypatch):
         add(self, *args)
 
     monkeypatch.setattr(History, "add", impatient)
+    monkeypatch.setattr(Pace, "rounds", lambda self: 10)
 
 
 @pytest.mark.usefixtures("interrupted")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.lab.compare import members_of
+from fedjax_mos.lab.members import members_of
 from fedjax_mos.lab.setting import Setting
 from tests.lab.tiny import TINY
 
@@ -137,3 +137,17 @@ def test_deviations_are_means_over_seeds():
     expected = np.mean([1e4 * ((v[1] - v[0]) / 2) ** 2 / 2 for v in values])
     found = fm.Comparison({"a": result}).deviations(2)
     assert found["a"] == pytest.approx(expected) and expected > 0
+
+
+def rates(dataset, given=None, names=("fedavg", "fedprox", "fedmos:lr=0.3", "lag")):
+    members = members_of(Setting(dataset=dataset), names, given or {})
+    return [one.parts["algorithm"].spec.hp["lr"] for one in members.values()]
+
+
+def test_members_without_an_lr_share_one():
+    """Papers' defaults differ by ten times, which would decide a comparison."""
+    assert rates("mnist") == [0.01, 0.01, 0.3, 0.001]  # lag moves by a sum
+    assert rates("cifar100")[:3] == [0.1, 0.1, 0.3]
+    assert rates("mnist", {"lr": "0.2"}) == [0.2, 0.2, 0.3, 0.2]
+    assert rates("mnist", {"fedprox.lr": "0.2"})[:2] == [0.01, 0.2]
+    assert rates("digits")[:2] == [0.35, 0.1]  # tuned, and the factory's own

@@ -110,7 +110,8 @@ QUICK = ("ucs", "md", "acs")
 OWN = {entry.sampler for entry in catalog.ALGORITHMS.values()}  # of one method only
 PAIRS = [(a, s) for a in DENSE for s in QUICK]
 FURTHER = [(a, "ucs") for a in catalog.ALGORITHMS if a not in DENSE]
-OWN |= {"cacs"}  # tests/samplers/test_clustered.py: its warm-up takes everyone
+# tests/samplers/test_clustered.py, test_extra_rounds.py: a warm-up takes everyone.
+OWN |= {"cacs", "cacs_kept", "cacs_discarded"}
 FURTHER += [("fedavg", s) for s in catalog.SAMPLERS if s not in {*QUICK, *OWN}]
 
 
@@ -122,6 +123,8 @@ FURTHER += [("fedavg", s) for s in catalog.SAMPLERS if s not in {*QUICK, *OWN}]
 def test_algorithm_and_sampler(algorithm, sampler):
     """A method that only works with the sampler it was written for."""
     arguments = {**TINY, "rounds": 2, "algorithm": algorithm, "sampler": sampler}
+    if sampler == "power_of_choice":
+        arguments["options"] = {"candidates": TINY["clients"]}
     check(fm.Experiment(**arguments).run(progress=False), rounds=2)
 
 

@@ -13,11 +13,17 @@ import fedjax_mos as fm
 from fedjax_mos.engine import run as loop
 from fedjax_mos.engine.history import History
 from fedjax_mos.lab import population
-from fedjax_mos.lab.run_folder import alone, repeated
+from fedjax_mos.lab.run_folder import alone, check_data, is_empty, repeated
 from tests.lab.tiny import TINY
 
 LONG = dataclasses.replace(TINY, rounds=23, eval_every=4)
 OTHER = dataclasses.replace(LONG, algorithm="scaffold")
+
+
+@pytest.fixture(autouse=True)
+def _visits_of_ten(monkeypatch):
+    """The same visits on every machine."""
+    monkeypatch.setattr(loop.Pace, "rounds", lambda self: 10)
 
 
 class Death(BaseException):
@@ -164,8 +170,11 @@ def test_folders_that_cannot_be_used(tmp_path):
 def test_a_configuration_is_repeated_to_the_bit(tmp_path):
     """config.json of a folder tells everything; own objects are named."""
     found = start(tmp_path / "a", OTHER)
-    experiment, seeds = repeated(tmp_path / "a" / "config.json")
+    experiment, seeds, data = repeated(tmp_path / "a" / "config.json")
     assert seeds == 2
+    check_data(tmp_path, experiment, data)
+    with pytest.raises(ValueError, match="digits had the hash other .* and has"):
+        check_data(tmp_path, experiment, "other")
     same(start(tmp_path / "b", experiment, seeds), found)
     files = [tmp_path / name / "params.npz" for name in "ab"]
     assert files[0].read_bytes() == files[1].read_bytes()
@@ -207,6 +216,79 @@ def test_fewer_rounds_do_not_overwrite_more(tmp_path):
         start(tmp_path / "b", dataclasses.replace(early, stop_at=0.9))
 
 
+def test_more_rounds_that_are_ended_are_resumed(tmp_path, monkeypatch):
+    """The rounds before, given as the whole run."""
+    start(tmp_path)
+    longer = dataclasses.replace(LONG, rounds=40)
+    ended(monkeypatch, 1, lambda: start(tmp_path, longer))
+    before = fm.read(tmp_path)
+    assert not before.complete and len(before.frame) == 2 * LONG.rounds
+    same(fm.resume(tmp_path), longer.run(2, progress=False))
+
+
+def test_a_refused_comparison_changes_nothing(tmp_path):
+    """A folder whose configuration is that of a call that was refused."""
+    members = {"a": TINY, "b": dataclasses.replace(TINY, seed=5)}
+    call = {"seeds": 2, "out": tmp_path, "progress": False}
+    fm.compare(members, **call)
+    stored = (tmp_path / "config.json").read_text()
+    other = members | {"b": dataclasses.replace(TINY, seed=5, options={"lr": 0.3})}
+    with pytest.raises(ValueError, match="another b: options.*lr was .* and is 0.3"):
+        fm.compare(other, **call)
+    with pytest.raises(ValueError, match="2 seeds, not 3"):
+        fm.compare(members, **call | {"seeds": 3})
+    fewer = {n: dataclasses.replace(m, rounds=1) for n, m in members.items()}
+    with pytest.raises(ValueError, match="rounds must be at least 2"):
+        fm.compare(fewer, **call)
+    assert (tmp_path / "config.json").read_text() == stored
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        lambda out: TINY.run(out=out, progress=False),
+        lambda out: fm.compare({"a": TINY}, 1, out=out, progress=False),
+        lambda out: fm.sweep(TINY, lr=[0.1], out=out, progress=False),
+        lambda out: fm.search(TINY, lr=[0.1], out=out, progress=False),
+        lambda out: fm.tune(TINY, out=out, progress=False),
+    ],
+    ids=["run", "compare", "sweep", "search", "tune"],
+)
+def test_nobody_writes_to_a_folder_in_use(study, tmp_path):
+    """Two processes in one folder, each of which takes the other's files for its."""
+    with alone(tmp_path), pytest.raises(ValueError, match="is in use"):
+        study(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"uplink": "lag_worker"}, {"options": {"sampler.candidates": 99}}]
+)
+def test_what_is_refused_claims_no_folder(wrong, tmp_path):
+    """A folder that a wrong argument has made useless for the right one."""
+    sampler = "power_of_choice" if "options" in wrong else "ucs"
+    bad = dataclasses.replace(TINY, sampler=sampler, **wrong)
+    for call in (
+        lambda: bad.run(out=tmp_path, progress=False),
+        lambda: fm.compare({"bad": bad}, 1, out=tmp_path, progress=False),
+    ):
+        with pytest.raises(ValueError, match="lag_worker|candidates"):
+            call()
+    assert is_empty(tmp_path)
+    TINY.run(out=tmp_path, progress=False)
+
+
+def test_rounds_that_were_run_are_not_given_back(tmp_path):
+    """A folder that is emptied because of an error after hours."""
+
+    def stop(frame):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        LONG.run(out=tmp_path, progress=False, stop=stop, checkpoint_every=0)
+    early = [p.name for p in (tmp_path / "checkpoints").iterdir()]
+    assert early == [] or not is_empty(tmp_path)
+
+
 def test_stop_sees_the_frame_that_results_have():
     """With seeds by their numbers, and it is asked once per block."""
     seen = []
@@ -223,7 +305,8 @@ def test_stop_sees_the_frame_that_results_have():
 
 
 def test_sweeps_refuse_what_they_would_ignore():
-    """No stop and no cohorts, rather than silence."""
-    for changes in ({"stop_at": 0.5}, {"cohorts": True}):
-        with pytest.raises(ValueError, match="a sweep runs all rounds"):
-            fm.sweep(dataclasses.replace(TINY, **changes), lr=[0.1], progress=False)
+    """No cohorts, rather than silence; a search decides itself who stops."""
+    with pytest.raises(ValueError, match="cohorts are kept by runs and comparisons"):
+        fm.sweep(dataclasses.replace(TINY, cohorts=True), lr=[0.1], progress=False)
+    with pytest.raises(ValueError, match="stop_at must not be given, got 0.5"):
+        fm.search(dataclasses.replace(TINY, stop_at=0.5), lr=[0.1], progress=False)

@@ -134,6 +134,13 @@ def test_a_share_has_targets_up_to_one(target):
     assert summaries.check_target(target, "train_loss") == target
 
 
+@pytest.mark.parametrize("target", [np.nan, np.inf])
+def test_targets_are_finite(target):
+    """A target that no loss ever has, and every table shows as not reached."""
+    with pytest.raises(ValueError, match="target must be a finite number: got"):
+        summaries.check_target(target, "train_loss")
+
+
 def test_the_main_metric_is_the_nearest_to_test_accuracy():
     """Accuracies before losses, the test set before the others."""
     for names, expected in [
@@ -164,3 +171,20 @@ def test_a_summary_is_of_one_run():
     assert never["rounds_to_target"] is None and never["bits_to_target"] is None
     lost = run().assign(diverged=[False] * 3 + [True] * 3)
     assert summaries.summary(lost, 0.9)["diverged_at"] == 4
+
+
+def test_a_model_that_is_no_number_reaches_nothing():
+    """A target below chance, reached by a model of NaN; its accuracy as the best."""
+    frame = pd.DataFrame(
+        {
+            "round": [1, 2, 3],
+            "test_accuracy": [0.05, 0.11, 0.11],
+            "diverged": [False, True, True],
+            "bits_up": [1, 2, 3],
+            "bits_down": [1, 2, 3],
+            "seconds": [0.1, 0.2, 0.3],
+        }
+    )
+    assert np.isnan(summaries.rounds_to_target(frame, 0.1))
+    found = summaries.summary(frame, 0.1)
+    assert found["rounds_to_target"] is None and found["best"] == 0.05

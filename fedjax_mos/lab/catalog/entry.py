@@ -18,6 +18,10 @@ class Entry(NamedTuple):
     uplink: str = "identity"
     downlink: str = "identity"
     sampler: str | None = None
+    # Whether its lr is a client's step size, which comparisons may give to all alike.
+    local_lr: bool = True
+    # Whether what clients send begins with y_i - x, from the server's own model x.
+    sends_move: bool = True
 
     def spec(self, dataset: str = "") -> Spec:
         """The component with its options on `dataset`."""

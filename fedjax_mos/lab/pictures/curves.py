@@ -61,10 +61,10 @@ def curves(
         for number, (name, frame) in enumerate(frames.items()):
             if metric in frame:
                 scale = (per_round or {}).get(name, np.nan)
-                banded |= _curve(
+                banded |= draw_curve(
                     axis, number, name, frame, metric, x, band, smooth, scale
                 )
-        finish(axis, percent=in_percent(metric), log=_spans_orders(frames, metric))
+        finish(axis, percent=in_percent(metric), log=spans_orders_of(frames, metric))
         axis.set(xlabel=X_AXES[x], ylabel=label(metric))
         if x == "round":
             whole_numbers(axis.xaxis)
@@ -92,16 +92,16 @@ def _legends(axes: "Sequence[Axes]") -> None:
         known = known or names
 
 
-def _curve(
+def draw_curve(
     axis: "Axes",
     number: int,
     name: str,
     frame: "pd.DataFrame",
     metric: str,
-    x: str,
-    band: str,
-    smooth: int,
-    per_round: float,
+    x: str = "round",
+    band: str = "std",
+    smooth: int = 1,
+    per_round: float = np.nan,
 ) -> bool:
     """One member's line; whether it has a band."""
     frame, lost = _until_divergence(frame)  # whose losses may be missing numbers
@@ -154,7 +154,7 @@ def _default_metrics(frames: "Mapping[str, pd.DataFrame]") -> list[str]:
     return list(dict.fromkeys([*losses, *map(summaries.main_metric, frames.values())]))
 
 
-def _spans_orders(frames: "Mapping[str, pd.DataFrame]", metric: str) -> bool:
+def spans_orders_of(frames: "Mapping[str, pd.DataFrame]", metric: str) -> bool:
     """Whether means span so much that only a logarithm shows them."""
     if in_percent(metric):
         return False

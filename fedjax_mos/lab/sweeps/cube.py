@@ -2,15 +2,16 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fedjax_mos.lab import catalog, folders, formats, pictures, summaries
+from fedjax_mos.lab import catalog, folders, pictures, summaries
 from fedjax_mos.lab.columns import falls, label
+from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.printed import Printed
-from fedjax_mos.lab.statistics import SPREADS
-from fedjax_mos.lab.sweeps.ledger import PLAN, assemble, read_parts
+from fedjax_mos.lab.sweeps import cells_text
+from fedjax_mos.lab.sweeps.ledger import PLAN, assemble, read_parts, write_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,7 @@ class Cube:
     marks every row of a run with a loss that was not finite; `seconds` are those of all
     runs in the same piece. Where no metric is said it is the validation accuracy, or
     the test accuracy of data without validation examples. A cell's numbers are those
-    after the last round; one with a diverged run has none.
+    after the last evaluation; one with a diverged run has none.
     """
 
     frame: "pd.DataFrame"
@@ -35,6 +36,8 @@ class Cube:
     complete: bool
     experiment: "Experiment | None" = None  # the one that all lanes vary
     default_target: float | None = None  # the data set's, if the experiment is gone
+
+    KIND: ClassVar[str] = "sweep"
 
     @classmethod
     def read(cls, folder: Path | str) -> "Cube":
@@ -53,6 +56,11 @@ class Cube:
         complete = len(parts) == len(plan["pieces"])
         frame, axes = assemble(plan["lanes"], parts), tuple(plan["axes"])
         return cls(frame, axes, complete, folders.experiment_of(plan))
+
+    @property
+    def diverged(self) -> bool:
+        """Whether no configuration has a number: all have runs that diverged."""
+        return bool(self.cells()["mean"].isna().all())
 
     def cells(self, metric: str | None = None) -> "pd.DataFrame":
         """One row per configuration, best first: mean and std over seeds.
@@ -91,7 +99,7 @@ class Cube:
     ) -> "pd.DataFrame":
         """One row per configuration: mean and std over the `reached` seeds."""
         runs = self.frame.groupby(["configuration", "seed"])
-        rounds = runs[["round", self._metric(metric)]].apply(
+        rounds = runs[["round", "diverged", self._metric(metric)]].apply(
             summaries.rounds_to_target, target, metric
         )
         groups = rounds.groupby("configuration")
@@ -109,10 +117,7 @@ class Cube:
     def table(
         self, target: float | None = None, metric: str | None = None
     ) -> "pd.DataFrame":
-        """`cells` by name: what they are ordered by, then the main metric, targets.
-
-        Each with its sample standard deviation over seeds.
-        """
+        """`cells` by name: their metric, the main metric, both with std; targets."""
         chosen, main = self._metric(metric), summaries.main_metric(self.frame)
         cells = self.cells(chosen)
         names = {"mean": chosen, "std": f"{chosen}_std"}
@@ -137,43 +142,18 @@ class Cube:
         whole = self.table(target, metric)
         table = whole if per is None else self.best_per(per, target, metric)
         table = table if top is None else table.head(top)
+        wanted = self._target(target)
         rows = [
-            self._printed_row(row, chosen, main, target) for _, row in table.iterrows()
+            cells_text.row(cell, self.axes, chosen, main, wanted)
+            for _, cell in table.iterrows()
         ]
-        seeds = int(whole["seeds"].max())
-        notes = [
-            f"{len(table)} of {len(whole)} configurations"
-            + ("" if per is None else f", the best for every {per}")
-            + f", ordered by the final {label(chosen).removesuffix(' in %')}.",
-            f"± {SPREADS['std']} ({seeds} seeds)."
-            if seeds > 1
-            else "One seed: no spread is known.",
-        ]
-        if whole["diverged"].any():
-            count = int((whole["diverged"] > 0).sum())
-            notes.append(f"{count} configurations have runs that diverged.")
-        return Printed(rows, (), notes)
+        return Printed(rows, (), cells_text.notes(len(table), whole, chosen, per))
 
     def text(
         self, target: float | None = None, metric: str | None = None, top: int = 10
     ) -> str:
         """The table for a terminal."""
         return self.printed(target, metric, top).text()
-
-    def _printed_row(
-        self, row: "pd.Series", chosen: str, main: str, target: float | None
-    ) -> dict[str, str]:
-        line = {name: pictures.as_label(row[name]) for name in self.axes}
-        for name in dict.fromkeys((chosen, main)):
-            text = "diverged"
-            if not np.isnan(row[name]):
-                text = formats.pair(name, row[name], row[f"{name}_std"])
-            line[name.replace("_", " ")] = text
-        wanted = formats.in_unit(main, self._target(target))
-        names = ("reached", "seeds", "rounds_to_target", "rounds_std", "at_least")
-        reached, seeds, mean, away, bound = (row[name] for name in names)
-        rounds = formats.rounds_text(reached, seeds, mean, away, bound, row["ran"])
-        return line | {f"rounds to {wanted}": rounds}
 
     def write(
         self,
@@ -187,18 +167,17 @@ class Cube:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        about = {"axes": list(self.axes), "complete": self.complete}
-        stored = folders.config(
-            self.experiment, "sweep", **about, target=self._target(None)
-        )
+        with whole(folder / "cells.csv") as path:
+            self.table(target, metric).to_csv(path)
+        if not self.diverged:
+            with whole(folder / "curves.png") as path:
+                self.curves(metric=metric).savefig(path, dpi=120)
+        if not self.diverged and len(self.axes) > 1:
+            with whole(folder / "heat_map.png") as path:
+                self.heat_map(metric=metric).savefig(path, dpi=120)
+        write_parquet(folder / "cube.parquet", self.frame)
+        stored = folders.config(self.experiment, self.KIND, **self._about())
         folders.write_json(folder / folders.CONFIG, stored)
-        self.frame.to_parquet(folder / "cube.parquet", index=False)
-        self.table(target, metric).to_csv(folder / "cells.csv")
-        if self.cells(metric)["mean"].isna().all():
-            return
-        self.curves(metric=metric).savefig(folder / "curves.png", dpi=120)
-        if len(self.axes) > 1:
-            self.heat_map(metric=metric).savefig(folder / "heat_map.png", dpi=120)
 
     def heat_map(
         self, x: str | None = None, y: str | None = None, metric: str | None = None
@@ -223,10 +202,16 @@ class Cube:
         title = f"the best {len(cells)} of {len(found)} configurations by final {by}"
         return pictures.curves(frames, title=title)
 
+    def _about(self) -> dict[str, Any]:
+        about = {"axes": list(self.axes), "complete": self.complete}
+        return about | {"target": self._target(None)}
+
     @property
     def _last(self) -> "pd.DataFrame":
-        """The last row of every run."""
-        return self.frame.groupby(["configuration", "seed"]).tail(1)
+        """Every run's last row that was evaluated: one that stopped may have later."""
+        main = summaries.main_metric(self.frame)
+        known = self.frame[self.frame[main].notna() | self.frame["diverged"]]
+        return known.groupby(["configuration", "seed"]).tail(1)
 
     def _metric(self, name: str | None) -> str:
         if name is None:

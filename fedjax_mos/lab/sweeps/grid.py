@@ -11,6 +11,7 @@ import numpy as np
 from fedjax_mos.lab import options
 
 Configuration = dict[str, Any]
+MOST = 20_000  # runs, each of which is checked and listed before the first one starts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,8 @@ def configurations(
     >>> configurations(None, {"lr": [0.1, 0.2], "storm": [0.5]}, None, 0)
     [{'lr': 0.1, 'storm': 0.5}, {'lr': 0.2, 'storm': 0.5}]
     """
+    if random is not None and random > MOST:
+        raise ValueError(f"random must be at most {MOST:,}: got {random:,}")
     explicit = [{}] if points is None else [dict(point) for point in points]
     if not explicit:
         raise ValueError("points must hold at least one configuration: got none")
@@ -56,12 +59,22 @@ def configurations(
             raise ValueError(f"{name} is given twice: in points and by its name")
     ranges = {n: values for n, values in over.items() if isinstance(values, Range)}
     lists = {n: _listed(n, v) for n, v in over.items() if not isinstance(v, Range)}
+    check_most(len(explicit) * math.prod(map(len, lists.values())) * (random or 1), 1)
     crossed = [
         dict(zip(lists, values, strict=True))
         for values in itertools.product(*lists.values())
     ]
     drawn = _draws(ranges, random, seed)
     return [a | b | c for a, b, c in itertools.product(explicit, crossed, drawn)]
+
+
+def check_most(configurations: int, seeds: int) -> None:
+    """Raise a ValueError for more runs than one sweep keeps account of."""
+    if configurations * seeds > MOST:
+        raise ValueError(
+            f"a sweep must have at most {MOST:,} runs: got {configurations:,} "
+            f"configurations x {seeds:,} seeds; make several sweeps of it"
+        )
 
 
 def parse_over(settings: Iterable[str]) -> dict[str, list[str] | Range]:

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from fedjax_mos.backends.auto import equal
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.structure import structure
-from fedjax_mos.lab.sweeps.grid import Configuration
+from fedjax_mos.lab.structure import configuration, structure
+from fedjax_mos.lab.sweeps.grid import Configuration, check_most
 from fedjax_mos.lab.sweeps.members import member, value_of
 from fedjax_mos.tree import bytes_of
 from fedjax_mos.types import RoundState
@@ -41,38 +40,37 @@ def lanes(
 
     Configurations share their seeds, unless they are to be `independent`.
     """
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    experiment.check_seeds(seeds)
+    check_most(len(configurations), seeds)
     members = [member(experiment, c) for c in configurations]
     axes = dict.fromkeys(name for c in configurations for name in c)
     out, seen = [], set()
     for i, one in enumerate(members):
         label = {name: value_of(one, name) for name in axes}
         # A label only abbreviates schedules and objects.
-        hp = jax.tree.leaves([part.spec.hp for part in one.parts.values()])
-        values = tuple(np.asarray(leaf).tobytes() for leaf in hp)
-        known = (repr(label), structure(one), values)
+        known = (repr(label), configuration(one))
         if known in seen:
             raise ValueError(f"the configuration {label} is given twice")
         seen.add(known)
         first = experiment.seed + independent * i * seeds
+        dataclasses.replace(one, seed=first).check_seeds(seeds)
         for seed in range(first, first + seeds):
             where = {"configuration": i} | label | {"seed": seed}
             out.append(Lane(where, dataclasses.replace(one, seed=seed)))
     return out
 
 
+def axes_of(lanes: Sequence[Lane]) -> tuple[str, ...]:
+    """What the lanes' labels say besides configuration and seed."""
+    return tuple(n for n in lanes[0].label if n not in ("configuration", "seed"))
+
+
 def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
     """The lanes in groups of one program each, cut into pieces of equal width."""
     if width is not None and width < 1:
         raise ValueError(f"width must be at least 1: got {width}")
-    groups: dict[Any, list[int]] = {}
-    for i, lane in enumerate(lanes):
-        one = lane.experiment
-        same = (structure(one), one.rounds, one.eval_every)
-        groups.setdefault(same, []).append(i)
     out = []
-    for number, group in enumerate(groups.values()):
+    for number, group in enumerate(groups_of(lanes)):
         most = fitting(lanes[group[0]].experiment)  # also what only `build` can check
         even = equal(len(group), width) if width else spread_out(len(group), most)
         out += [
@@ -80,6 +78,16 @@ def pieces(lanes: Sequence[Lane], width: int | None) -> list[Piece]:
             for start in range(0, len(group), even)
         ]
     return out
+
+
+def groups_of(lanes: Sequence[Lane]) -> list[list[int]]:
+    """Positions of the lanes that can share a program, group by group."""
+    groups: dict[Any, list[int]] = {}
+    for i, lane in enumerate(lanes):
+        one = lane.experiment
+        same = (structure(one), one.rounds, one.eval_every, one.stop_at)
+        groups.setdefault(same, []).append(i)
+    return list(groups.values())
 
 
 def spread_out(count: int, most: int) -> int:

@@ -79,9 +79,17 @@ def _typed(name: str, value: Any) -> Any:
     return value
 
 
+def _read(kind: Any, text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
 _READERS: dict[Any, Any] = {
     type(None): lambda text: "none" if text.lower() == "none" else None,
     bool: lambda text: {"true": True, "false": False}.get(text.lower()),
-    int: lambda text: int(text) if text.isdigit() else None,
+    int: lambda text: _read(int, text),
+    float: lambda text: _read(float, text),
     Path: Path,
 }

@@ -1,24 +1,21 @@
 """Many configurations and seeds of an experiment as one program."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import numpy as np
-
-from fedjax_mos._version import __version__
+from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.interrupts import deferred_interrupt
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment
-from fedjax_mos.lab.folders import config, fingerprint
 from fedjax_mos.lab.run_folder import alone
-from fedjax_mos.lab.structure import hp_of
+from fedjax_mos.lab.stopping import stop_of
 from fedjax_mos.lab.sweeps.cube import Cube
 from fedjax_mos.lab.sweeps.grid import Range, configurations
-from fedjax_mos.lab.sweeps.lanes import Lane, Piece, lanes, pieces
-from fedjax_mos.lab.sweeps.ledger import Ledger, assemble
+from fedjax_mos.lab.sweeps.lanes import Lane, Piece, axes_of, lanes, pieces
+from fedjax_mos.lab.sweeps.ledger import Ledger, assemble, plan_of
+from fedjax_mos.lab.sweeps.piece_runs import beginning, check_lanes, own_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +31,7 @@ def sweep(
     width: int | None = None,
     out: Path | str | None = None,
     progress: bool = True,
+    checkpoint_every: float = EVERY,
     **over: Iterable[Any] | Range,
 ) -> Cube:
     """Run `experiment` with every combination of the values in `over`, and `seeds`.
@@ -50,26 +48,25 @@ def sweep(
 
     Configurations see the same seeds, so that they differ by their numbers and not by
     luck, unless they are `independent`. Each lane is the run of the experiment with its
-    numbers and its seed. One that diverges is marked and disturbs no other.
+    numbers and its seed, to the last digits (which rounds that do not contract blow
+    up). One that diverges is marked and disturbs no other.
 
-    With `out`, finished pieces are kept in that folder as parquet files, and the same
-    call is resumed where it was interrupted. An interrupt (Ctrl-C) gives up the piece
-    under way and returns what is finished.
+    With `out`, finished pieces are kept in that folder as parquet files, the piece
+    under way as checkpoints, and the same call is resumed where it was interrupted. An
+    interrupt (Ctrl-C) returns what is finished.
     """
     check_experiment(experiment)
     tried = configurations(points, over, random, experiment.seed)
     all_lanes = lanes(experiment, tried, seeds, independent)
-    for one in (lane.experiment for lane in all_lanes):
-        if one.stop_at is not None or one.cohorts:
-            raise ValueError(
-                "a sweep runs all rounds and keeps no cohorts: stop_at and cohorts "
-                f"must not be given, got {one.stop_at} and {one.cohorts}"
-            )
+    check_lanes(all_lanes, may_stop=True)
     cut = pieces(all_lanes, width)
     if out is None:
         return _swept(experiment, all_lanes, cut, Ledger({}, None), progress)
     with alone(Path(out)):
-        ledger = Ledger(_plan(experiment, all_lanes, cut), Path(out))
+        every = [piece._asdict() for piece in cut]
+        axes, labels = axes_of(all_lanes), [lane.label for lane in all_lanes]
+        plan = plan_of("sweep", experiment, axes=axes, lanes=labels, pieces=every)
+        ledger = Ledger(plan, Path(out), checkpoint_every)
         return _swept(experiment, all_lanes, cut, ledger, progress)
 
 
@@ -89,10 +86,10 @@ def _swept(
     bar = tqdm(**shown, disable=not progress)
     with bar, deferred_interrupt() as interrupted:
         for i in todo:
-            inside = [all_lanes[lane] for lane in cut[i].lanes]
             if built is None or built[0] != cut[i].group:
-                built = cut[i].group, inside[0].experiment.build(lanes=cut[i].width)
-            history = _history(built[1], inside, cut[i])
+                one = all_lanes[cut[i].lanes[0]].experiment
+                built = cut[i].group, one.build(lanes=cut[i].width)
+            history = _history(built[1], all_lanes, cut[i], ledger.checkpoints(i))
             if history is not None:
                 ledger.add(i, history)
                 bar.update()
@@ -101,52 +98,32 @@ def _swept(
     if not ledger.parts:
         raise KeyboardInterrupt
     frame = assemble([lane.label for lane in all_lanes], ledger.parts)
-    return Cube(frame, _axes(all_lanes), len(ledger.parts) == len(cut), experiment)
+    return Cube(frame, axes_of(all_lanes), len(ledger.parts) == len(cut), experiment)
 
 
-def check_names(over: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a name that `sweep` itself takes."""
-    for name in over.keys() & inspect.signature(sweep).parameters.keys():
-        raise ValueError(f"{name} is no option to sweep over: say --{name}")
+def check_names(over: Mapping[str, Any], study: Callable) -> None:
+    """Raise a ValueError for a name that `study`, such as `sweep`, itself takes."""
+    for name in over.keys() & inspect.signature(study).parameters.keys():
+        raise ValueError(f"{name} is no option to {study.__name__} over: say --{name}")
 
 
 def _history(
-    made: Assembled, inside: Sequence[Lane], piece: Piece
+    made: Assembled,
+    lanes: Sequence[Lane],
+    piece: Piece,
+    checkpoints: Checkpoints | None,
 ) -> "pd.DataFrame | None":
     """A piece's rounds with the lanes' own numbers; None if it was interrupted."""
-    # Every piece of a group has the same shapes: the last lane fills the last piece up.
-    members = [lane.experiment for lane in inside]
-    members += members[-1:] * (piece.width - len(members))
-    every = [hp_of(member, made.sim) for member in members]
-    hp = jax.tree.map(lambda *values: np.stack(values), *every)
-    seeds = np.array([member.seed for member in members], np.int32)
-    state, key = made.begin(seeds, hp)
-    one = members[0]
-    _, history = made.run(state, key, one.rounds, every=one.eval_every, progress=False)
-    lost = history["diverged"].groupby(history["lane"]).transform("any")
-    if history["round"].max() < one.rounds and not lost.all():
-        return None
-    history["diverged"] = lost  # every row of a run
-    history = history[history["lane"] < len(inside)].reset_index(drop=True)
-    history["lane"] = np.array(piece.lanes)[history["lane"]]
-    return history
-
-
-def _axes(lanes: Sequence[Lane]) -> tuple[str, ...]:
-    return tuple(n for n in lanes[0].label if n not in ("configuration", "seed"))
-
-
-def _plan(
-    experiment: Experiment, lanes: Sequence[Lane], cut: Sequence[Piece]
-) -> dict[str, Any]:
-    """All that the pieces' contents depend on."""
-    return {
-        "kind": "sweep",
-        "version": __version__,
-        "data": fingerprint(experiment.build().stores),
-        "experiment": config(experiment, "sweep")["experiment"],
-        "own": experiment.own,
-        "axes": _axes(lanes),
-        "lanes": [lane.label for lane in lanes],
-        "pieces": [piece._asdict() for piece in cut],
-    }
+    state, key = beginning(made, lanes, piece)
+    one = lanes[piece.lanes[0]].experiment
+    stop = stop_of(one.stop_at, None)
+    _, history = made.run(
+        state,
+        key,
+        one.rounds,
+        every=one.eval_every,
+        progress=False,
+        stop=stop and (lambda frame: stop(frame.rename(columns={"lane": "seed"}))),
+        checkpoints=checkpoints,
+    )
+    return own_rows(history, piece, one.stop_at)

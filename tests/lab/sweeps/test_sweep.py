@@ -13,9 +13,10 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import cli, machine
 from fedjax_mos.engine.history import History
+from fedjax_mos.engine.interrupts import Pace
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.structure import hp_of, structure
-from fedjax_mos.lab.sweeps import grid, lanes, members
+from fedjax_mos.lab.sweeps import grid, lanes, members, piece_runs
 from tests.lab.tiny import TINY
 
 RATES = [0.1, 0.2, 0.4]
@@ -245,6 +246,7 @@ def test_common_and_independent_seeds():
 @pytest.fixture
 def impatient(monkeypatch):
     """Ctrl-C while the host waits for this block of rounds."""
+    monkeypatch.setattr(Pace, "rounds", lambda self: 10)
     add, calls = History.add, []
 
     def when(block):
@@ -274,6 +276,66 @@ def test_goes_on_where_it_was_interrupted(tmp_path, runs, impatient):
     pd.testing.assert_frame_equal(again.frame, fm.Cube.read(tmp_path).frame)
     assert len(again.frame) == 39 and again.frame.notna().all(axis=None)
     assert sweep(base, **options).complete and len(runs) == 4
+
+
+@pytest.mark.usefixtures("built")
+def test_the_piece_under_way_goes_on_from_its_checkpoint(tmp_path, impatient):
+    """Rounds that were done before an interrupt are not done again."""
+    base = dataclasses.replace(TINY, rounds=23)  # three blocks
+    options = {"lr": RATES[:2], "width": 1, "out": tmp_path}
+    impatient(5)
+    assert not sweep(base, **options).complete
+    kept = tmp_path / "checkpoints"
+    assert [path.name for path in kept.iterdir()] == ["00001"]
+    lengths, add = [], History.add
+    with pytest.MonkeyPatch.context() as trap:
+        trap.setattr(History, "add", lambda *a: lengths.append(a[2]) or add(*a))
+        again = sweep(base, **options)
+    assert lengths == [3]  # 20 of the second piece's rounds were done
+    assert again.complete and not any(kept.iterdir())
+    expected = sweep(base, lr=RATES[:2], width=1)
+    pd.testing.assert_frame_equal(numbers(again), numbers(expected))
+
+
+@pytest.mark.thorough
+def test_lanes_stop_as_their_own_runs_would():
+    """Whatever its neighbours do, a lane ends at its own target."""
+    base = dataclasses.replace(TINY, rounds=60, eval_every=3, stop_at=0.35, steps=5)
+    cube = sweep(base, lr=[0.001, 0.3, 0.05], width=3)
+    ended = []
+    for rate in (0.001, 0.3, 0.05):
+        one = dataclasses.replace(base, options={"lr": rate}).run(progress=False)
+        rows = cube.frame[cube.frame["lr"] == rate]
+        assert rows["round"].tolist() == one.frame["round"].tolist()
+        ours, theirs = rows["test_accuracy"], one.frame["test_accuracy"]
+        np.testing.assert_allclose(ours, theirs, atol=0.02)
+        ended.append(len(rows))
+    assert ended[0] == 60 and ended[1] < 60
+    assert cube.cells()["mean"].notna().all()
+
+
+@pytest.mark.usefixtures("built")
+def test_files_that_were_never_whole_are_nobodys(tmp_path):
+    """A process that is killed while it writes leaves a folder that is resumed."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / ".partial-plan.json").write_text("{")
+    options = {"lr": RATES, "width": 1, "out": folder}
+    first = sweep(TINY, **options)
+    (folder / "pieces" / ".partial-00001.parquet").write_bytes(b"half")
+    (folder / "pieces" / "00001.parquet").unlink()
+    pd.testing.assert_frame_equal(numbers(sweep(TINY, **options)), numbers(first))
+
+
+def test_what_a_lane_does_after_its_own_end_is_not_its():
+    """A lane that stopped did not diverge later, when its neighbours went on."""
+    rows = [(lane, t, 0.9 if lane else 0.1, t > 15) for lane in (0, 1) for t in (5, 20)]
+    history = pd.DataFrame(rows, columns=["lane", "round", "test_accuracy", "diverged"])
+    history.attrs["ended"] = "done"
+    piece = lanes.Piece(0, [4, 7], 2)
+    found = piece_runs.own_rows(history, piece, 0.8)
+    assert found[found["lane"] == 7]["round"].tolist() == [5]
+    assert found["diverged"].tolist() == [True, True, False]
 
 
 @pytest.mark.usefixtures("built")
@@ -427,7 +489,7 @@ def test_command(tmp_path, capsys, monkeypatch):
     """The command loses an option, a file or its place after an interrupt."""
     monkeypatch.setattr(machine, "use_all_cores", lambda: None)
     words = "sweep --algorithm fedavg --sampler ucs --clients 6 --cohort 2 --rounds 2"
-    words += " --steps 1 --batch-size 4 --model logistic --set server_lr=1.0 --seeds 3"
+    words += " --steps 1 --batch-size 4 --model logistic --set micro_batch=8 --seeds 3"
     words += " --point lr=0.1,clip=none --over server_lr=0.5,1,2 --target 0.05"
     for _ in range(2):  # the second time nothing is left to do
         cli.main([*words.split(), "--out", str(tmp_path)])

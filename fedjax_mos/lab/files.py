@@ -1,0 +1,38 @@
+"""Files that appear whole or not at all, and what happens where none can."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PARTIAL = ".partial-"  # begins the names of files that are not whole yet
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` when the block has ended well.
+
+    So a full disk or an end in the middle leaves what was there before. It has the same
+    ending, by which some writers choose a format.
+    """
+    partial = path.with_name(f"{PARTIAL}{path.name}")
+    try:
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def attempt(write: Callable[[], None], folder: Path) -> None:
+    """Write results; where that fails say so and go on: they are still in memory."""
+    try:
+        write()
+    except OSError as error:
+        print(
+            f"could not write to {folder}: {error}. Earlier results are as they were; "
+            "the same call resumes from the last checkpoint, or runs again",
+            file=sys.stderr,
+        )

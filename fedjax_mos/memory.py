@@ -1,0 +1,43 @@
+"""What fits the machine, asked before anything is allocated."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
+
+
+def machine_memory() -> int:
+    """Bytes that this process may hold: the machine's, or less by its limits."""
+    found = [2**63]  # where nothing tells, as on Windows
+    with suppress(AttributeError, ValueError, OSError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    if resource is not None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        found += [soft] if soft != resource.RLIM_INFINITY else []
+    with suppress(OSError, ValueError):  # no container, or one without a limit
+        found.append(int(_CONTAINER.read_text()))
+    return min(found)
+
+
+def check_fits(what: str, needed: int, advice: str) -> None:
+    """Raise a ValueError for what surely does not fit the machine."""
+    if needed > machine_memory():
+        raise ValueError(
+            f"{what} needs at least {gib(needed)} and the machine has "
+            f"{gib(machine_memory())}: {advice}"
+        )
+
+
+def gib(size: int) -> str:
+    """Bytes for people.
+
+    >>> gib(3 * 2**29)
+    '1.5 GiB'
+    """
+    return f"{size / 2**30:,.1f} GiB"
