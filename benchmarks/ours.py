@@ -13,6 +13,7 @@ from fedjax_mos.types import FederatedData, Params, Simulation
 
 MODELS = {
     "cnn": models.cnn(),
+    "dropout_cnn": models.fedmos_mnist_cnn(),
     "mlp": models.mlp(hidden=(200,)),
     "logistic": models.logistic(),
     "small": models.mlp(hidden=(64,)),
@@ -26,7 +27,8 @@ NUMBERS = {
 def federated(work: Workload) -> FederatedData:
     """The population in our layout."""
     x, y, ends = workloads.population(work)
-    shape = (28, 28, 1) if work.model == "cnn" else (-1,)
+    image = len(workloads.SHAPES[work.model][0]) == 4
+    shape = (28, 28, 1) if image else (-1,)
     parts = fm.partitions.Partition(np.arange(len(x)), np.diff(ends))
     return fm.federate(x.reshape(len(x), *shape), y, parts)
 
@@ -50,14 +52,19 @@ def simulation(
     def logits(params: Params, x: jax.Array, key: jax.Array | None) -> jax.Array:
         return models.apply(model, params, x, key)
 
-    plan = fm.plans.with_replacement(work.steps, work.batch)
+    if work.epochs:
+        plan = fm.plans.epochs(work.epochs, work.batch)
+    else:
+        plan = fm.plans.with_replacement(work.steps, work.batch)
     factory = getattr(fm.algorithms, method)
     return fm.simulation(
         fm.spec(factory, lr=work.lr, **NUMBERS[method]),
         fm.local_work(fm.losses.mean_loss(logits), plan),
         fm.spec(fm.samplers.uniform, weights="share"),
         cohort=work.cohort,
-        backend=backend_named(backend, starting(work.model), work.cohort, lanes),
+        backend=backend_named(
+            backend, starting(work.model), work.cohort, lanes, 1 / work.active
+        ),
     )
 
 

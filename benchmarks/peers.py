@@ -1,6 +1,6 @@
 """Us and the peers on the same work, interleaved in one run.
 
-    python benchmarks/peers.py [--workloads W1 W2 W3 W5] [--repeats 3]
+    python benchmarks/peers.py [--workloads W1 W2 W3 W5 W6] [--repeats 3]
 
 Each peer gets a virtual environment of its own in the cache folder, made once from the
 versions below. One program runs at a time; before each, the script waits until the
@@ -108,6 +108,13 @@ def measured(program: str, workload: str, method: str) -> dict:
     return json.loads(lines[-1]) | result | {"busy_before": busy}
 
 
+def methods_of(program: str, workload: str) -> list[str]:
+    """What a program is measured with: ours and the loop by hand know more."""
+    if not program.startswith(("fedjax_mos", "torch")):
+        return [] if WORKLOADS[workload].epochs else ["fedavg"]
+    return ["fedavg", "fedmos"] if workload in ("W1", "W6") else ["fedavg"]
+
+
 def table(results: list[dict]) -> str:
     """Medians over the repeats, and how many times slower than ours."""
     out = ["| workload | program | seconds per round | times ours | loss |"]
@@ -134,7 +141,9 @@ def table(results: list[dict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workloads", nargs="+", default=["W1", "W2", "W3", "W5"])
+    parser.add_argument(
+        "--workloads", nargs="+", default=["W1", "W2", "W3", "W5", "W6"]
+    )
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--install-only", action="store_true")
@@ -152,10 +161,7 @@ def main() -> None:
         for _ in range(args.repeats):
             for workload in args.workloads:
                 for program in args.programs:
-                    methods = ["fedavg"]
-                    if workload == "W1" and program.startswith(("fedjax_mos", "torch")):
-                        methods.append("fedmos")
-                    for method in methods:
+                    for method in methods_of(program, workload):
                         result = measured(program, workload, method)
                         results.append(result)
                         print(json.dumps(result), file=file, flush=True)

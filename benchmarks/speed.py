@@ -3,7 +3,7 @@
     python benchmarks/speed.py                 every workload, as a table
     python benchmarks/speed.py W1 [fedmos]     one of them, one JSON line
 
-W1 to W5 are those of workloads.py; `cifar` is FedMoS's CIFAR experiment (500 clients,
+W1 to W6 are those of workloads.py; `cifar` is FedMoS's CIFAR experiment (500 clients,
 25 per round, batch 10, 5 steps, evaluated on 10,000 images after every round), `resnet`
 ResNet-18 with GroupNorm on 32x32x3 (2 clients, 1 step of batch 10), both on noise of
 the right shape.
@@ -34,12 +34,12 @@ def workload(name: str, method: str, backend: str) -> dict:
     startup = time.perf_counter() - began
     loss = work.loss()  # after as many rounds as the peers do
     times = [t / work.work.rounds for t in seconds(work.rounds, REPEATS, warmup=0)]
-    done = work.work.cohort * work.work.steps * work.work.batch
     return report(
         f"{name}-{method}",
         times,
         program="fedjax_mos",
-        examples_per_second=round(done / min(times)),
+        examples_per_second=round(work.work.examples / min(times)),
+        active=round(work.work.active, 3),
         startup=round(startup, 2),
         loss=loss,
         devices=jax.device_count(),

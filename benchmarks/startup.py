@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULT = Path(__file__).parent / "results" / "startup.md"
-CLI = "from fedjax_mos.cli import main; main({})"
+CLI = "import sys; sys.argv[1:] = {}; from fedjax_mos.cli import main; main()"
 RERUN = """
 import time
 import fedjax_mos as fm

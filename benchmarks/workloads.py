@@ -1,8 +1,9 @@
 """The work that is measured, in NumPy alone, so that every peer can import it.
 
-Every program does the same: `steps` SGD steps of `batch` examples per client, means
-weighted by the number of examples, the same initial weights. Only the random order of
-the examples differs, so the losses printed agree roughly, not exactly.
+Every program does the same: `steps` SGD steps of `batch` examples per client (or so
+many epochs, whose last batches are short), means weighted by the number of examples,
+the same initial weights. Only the random order of the examples, and what is dropped
+out, differ, so the losses printed agree roughly, not exactly.
 """
 
 import functools
@@ -23,6 +24,25 @@ class Workload(NamedTuple):
     batch: int
     rounds: int  # measured at a time
     lr: float = 0.05
+    epochs: int = 0  # instead of steps, where there are any
+
+    def steps_of(self, sizes: np.ndarray) -> np.ndarray:
+        """Local steps of clients with so many examples."""
+        each = -(-np.asarray(sizes) // self.batch)
+        return self.epochs * each if self.epochs else np.full(each.shape, self.steps)
+
+    @property
+    def examples(self) -> float:
+        """Gradients of single examples in a round, on average."""
+        mean = float(np.diff(population(self)[2]).mean())
+        each = self.epochs * mean if self.epochs else self.steps * self.batch
+        return self.cohort * each
+
+    @property
+    def active(self) -> float:
+        """Share of the steps that are not idle if all clients take the longest's."""
+        steps = self.steps_of(np.diff(population(self)[2]))
+        return float(steps.mean() / steps.max())
 
 
 WORKLOADS = {
@@ -33,10 +53,13 @@ WORKLOADS = {
     "W4-10000": Workload("logistic", 10_000, 10, 30, 100, 10, 10, 40),
     "W4-100000": Workload("logistic", 100_000, 10, 30, 100, 10, 10, 40),
     "W5": Workload("small", 100, 10, 10, 10, 5, 10, 200),
+    # FedMoS's experiment on MNIST as released: clients of 1 to 5 batches, 5 epochs.
+    "W6": Workload("dropout_cnn", 500, 10, 50, 25, 0, 10, 6, epochs=5),
 }
 # Kernels [height, width, in, out] and matrices [in, out], each followed by its bias.
 SHAPES = {
     "cnn": [(5, 5, 1, 32), (5, 5, 32, 64), (1024, 512), (512, 10)],  # d = 582,026
+    "dropout_cnn": [(5, 5, 1, 10), (5, 5, 10, 20), (320, 50), (50, 10)],  # d = 21,840
     "mlp": [(784, 200), (200, 10)],  # d = 159,010
     "logistic": [(784, 10)],  # d = 7,850
     "small": [(64, 64), (64, 10)],  # d = 4,810
@@ -75,11 +98,17 @@ def population(work: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, y, ends
 
 
-def batches(rng: np.random.Generator, work: Workload, examples: int) -> np.ndarray:
-    """Positions [steps, batch] within one client: its shuffles, one after another."""
+def batches(
+    rng: np.random.Generator, work: Workload, examples: int
+) -> list[np.ndarray]:
+    """Positions within one client, batch by batch: its shuffles, one after another."""
+    if work.epochs:
+        cuts = np.arange(work.batch, examples, work.batch)
+        shuffles = [rng.permutation(examples) for _ in range(work.epochs)]
+        return [batch for rows in shuffles for batch in np.split(rows, cuts)]
     wanted = work.steps * work.batch
     shuffles = [rng.permutation(examples) for _ in range(-(-wanted // examples))]
-    return np.concatenate(shuffles)[:wanted].reshape(work.steps, work.batch)
+    return list(np.concatenate(shuffles)[:wanted].reshape(work.steps, work.batch))
 
 
 def loss(logits: np.ndarray, y: np.ndarray) -> float:

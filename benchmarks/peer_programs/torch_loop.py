@@ -17,8 +17,10 @@ from torch_net import Net, loss
 STORM, PROX, MOMENTUM = 0.1, 0.001, 0.8
 
 
-def gradient(net, x, y):
-    """Of the mean cross-entropy, at the net's present weights."""
+def gradient(net, x, y, seed):
+    """Of the mean cross-entropy, at the net's present weights; `seed` is dropout's."""
+    if net.rate:
+        torch.manual_seed(seed)
     value = functional.cross_entropy(net(x), y)
     return torch.autograd.grad(value, list(net.parameters()))
 
@@ -43,16 +45,18 @@ def fedavg(net, start, x, y, work, rng):
 def fedmos(net, start, x, y, work, rng):
     """One client: d <- g(y) + (1 - a)(d - g(previous y)), both on the same batch."""
     with torch.enable_grad():
-        direction = gradient(net, x, y)  # the first one on all local data
+        seed = int(rng.integers(2**31))
+        direction = gradient(net, x, y, seed)  # the first one on all local data
     previous = [s.clone() for s in start]
     for k, rows in enumerate(workloads.batches(rng, work, len(x))):
         rows = torch.from_numpy(rows)
         if k:
             now = [p.detach().clone() for p in net.parameters()]
             with torch.enable_grad():
-                fresh = gradient(net, x[rows], y[rows])
+                # Both drop the same out.
+                fresh = gradient(net, x[rows], y[rows], seed + k)
                 set_to(net, previous)
-                stale = gradient(net, x[rows], y[rows])
+                stale = gradient(net, x[rows], y[rows], seed + k)
             set_to(net, now)
             terms = zip(fresh, direction, stale, strict=True)
             direction = [g + (1 - STORM) * (d - old) for g, d, old in terms]
