@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 from fedjax_mos.engine.checkpoints import Checkpoints, differences
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.files import PARTIAL
+from fedjax_mos.lab.setting_checks import check_count
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -143,6 +144,8 @@ def repeated(path: Path) -> "tuple[Experiment, int | None, str | None]":
         stored = folders.read_json(path)
         experiment, seeds = folders.experiment_of(stored), stored["seeds"]
         data = stored.get("data")
+        if seeds is not None:
+            check_count("seeds", seeds)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"config must be the config.json of a run: {path} is not ({error})"

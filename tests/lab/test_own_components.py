@@ -403,7 +403,7 @@ def test_an_own_client_optimizer_is_kept():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"algorithm": 3}, "algorithm must be a name, a factory or fm.spec"),
+        ({"algorithm": {3}}, "algorithm must be a name, a factory or fm.spec"),
         ({"model": 3}, "model must be a flax.linen module, a Model or a pair"),
         ({"loss": "hinge"}, "loss must be one of cross_entropy, squared_error"),
     ],
