@@ -61,7 +61,8 @@ def search_options(
         unit: What the budget counts.
         width: Runs at a time, the same at all rungs; by default fewer at later ones.
         settings: What all have in common: --set prox=0.01.
-        metric: What the best is chosen by; by default the validation accuracy.
+        metric: What the best is chosen by; by default the accuracy on validation or
+            held-out examples.
         target: Test accuracy of "rounds to target"; by default the data set's.
         every_method: Tune every algorithm with as many draws around its published
             numbers (--random, by default 64) and compare the winners.
@@ -73,7 +74,8 @@ def search_options(
     experiment = experiment_of(method, settings)
     check_target(target)
     if every_method:
-        _check_all(over, points, budget, rungs, hyperband, width, metric)
+        others = (over, points, budget, rungs, hyperband, width, metric, independent)
+        _check_all(*others, eta != 4, unit != "rounds")
         _search_all(experiment, random, seeds, target, out)
         return
     listed, tried = tried_by(experiment, points, over, search)

@@ -54,7 +54,8 @@ def sweep_options(
         width: Runs at a time; by default as many as fit a CPU's caches, or 1 GiB of an
             accelerator.
         settings: What all have in common: --set prox=0.01.
-        metric: What the best is chosen by; by default the validation accuracy.
+        metric: What the best is chosen by; by default the accuracy on validation or
+            held-out examples.
         target: Test accuracy of "rounds to target"; by default the data set's.
         out: Folder for the results; one of the same sweep is resumed.
         checkpoint_every: Seconds between checkpoints of the runs under way.

@@ -15,12 +15,29 @@ _FAVOURITES = [
     for metric in ("accuracy", "loss")
     for store in ("test", "valid", "train")
 ]
+_CHOOSING = [
+    f"{store}_{metric}"
+    for metric in ("accuracy", "loss")
+    for store in ("valid", "held_out")
+]
 
 
 def main_metric(columns: "Container[str] | pd.DataFrame") -> str:
     """What runs are judged by: the test accuracy, or what comes nearest to it."""
     found = [name for name in _FAVOURITES if name in columns]
     return found[0] if found else "local_loss"
+
+
+def choosing_metric(columns: "Container[str] | pd.DataFrame") -> str | None:
+    """What configurations may be chosen by: of validation data, or of held-out ones.
+
+    None where there are neither: a choice by the test data would spoil their report.
+
+    >>> choosing_metric(["test_accuracy", "held_out_accuracy", "held_out_loss"])
+    'held_out_accuracy'
+    """
+    found = [name for name in _CHOOSING if name in columns]
+    return found[0] if found else None
 
 
 def metrics_of(frame: "pd.DataFrame") -> list[str]:

@@ -27,6 +27,7 @@ from fedjax_mos.lab.hypergradients.checkpointed_rollout import checkpointed_roll
 from fedjax_mos.lab.hypergradients.stability import Hypergradient, report
 from fedjax_mos.lab.hypergradients.windowed_rollout import windowed_rollout
 from fedjax_mos.lab.hypergradients.wrt import Wrt, with_named
+from fedjax_mos.lab.population import OWN
 from fedjax_mos.types import (
     FederatedData,
     Key,
@@ -55,9 +56,9 @@ def hypergrad(
     `wrt` names numbers (by default all of the algorithm), or maps names to the values
     to differentiate at: a number, a `Schedule` with one value per round, or for `scale`
     a tree with one per parameter tensor. The objective is a loss: by default that of
-    held-out data, or of the training data where there are none. `mode` is forward,
-    reverse, or auto: forward for up to four numbers. With a `horizon` the gradient
-    looks back over windows of so many rounds only (`windowed_rollout`).
+    validation or held-out data, or of the training data where there are none. `mode` is
+    forward, reverse, or auto: forward for up to four numbers. With a `horizon` the
+    gradient looks back over windows of so many rounds only (`windowed_rollout`).
     """
     made, named = with_named(experiment, wrt)
     goal = objective or default_objective(made)
@@ -66,8 +67,9 @@ def hypergrad(
 
 
 def default_objective(made: Assembled) -> str:
-    """The loss of held-out data, or of the training data where there are none."""
-    return "valid_loss" if "valid" in made.stores else "train_loss"
+    """The loss of validation or held-out data, or of the training data without."""
+    known = [store for store in ("valid", OWN) if store in made.stores]
+    return f"{[*known, 'train'][0]}_loss"
 
 
 def differentiator(

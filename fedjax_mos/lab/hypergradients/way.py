@@ -107,13 +107,19 @@ class Way:
     ) -> Generator[Point, Update, None]:
         """The points to try, each after what the last one gave."""
         found = yield None
-        while found.unstable:
-            if found.horizon < 1:
-                raise ValueError(f"the start must be stable: {found.unstable}")
+        while found.unstable and found.horizon >= 1:
             self.horizon, self.at = found.horizon, None
             found = yield None
-        self._leave_alone(found.still)
         row = self.coordinates.row
+        if found.unstable:  # over any horizon: a candidate may do better
+            for point in (row(named) for named in best_first()):
+                yield from self._descended(point, (yield point), step_size)
+            if all(update.unstable for update in self.updates):
+                raise ValueError(
+                    f"the start or a candidate must be stable: {found.unstable}"
+                )
+            return
+        self._leave_alone(found.still)
         others = [row(named) for named in best_first()]
         tried = {}  # where a descent may begin
         first = row(self.start)
@@ -169,7 +175,8 @@ class Way:
             float(np.max(found.growth)),
             found.unstable,
             found.horizon,
-            self.rounds * runs(found.mode, named),
+            # A window is computed once more than the rounds in it.
+            self.rounds * (runs(found.mode, named) + (self.horizon is not None)),
             time.perf_counter() - self.begin,
         )
 

@@ -55,10 +55,12 @@ class Search(Cube):
         return cells.sort_values("ran", ascending=False, kind="stable")
 
     def spent(self) -> "pd.Series":
-        """Rounds and bits of all runs together."""
-        ends = self.frame.groupby(["configuration", "seed"]).tail(1)
+        """Rounds and bits of all runs together, and the rounds that a sweep takes."""
+        runs = self.frame.groupby(["configuration", "seed"])
         names = ["round", "bits_up", "bits_down"]
-        return ends[names].sum().rename({"round": "rounds"})
+        total = runs.tail(1)[names].sum().rename({"round": "rounds"})
+        total["rounds_of_a_sweep"] = runs.ngroups * self.frame["round"].max()
+        return total
 
     def printed(
         self,
@@ -73,7 +75,12 @@ class Search(Cube):
         text = ", ".join(
             f"{row['size']} to {row['first']}" for _, row in sizes.iterrows()
         )
-        notes = [f"Configurations to rounds: {text}.", *found.notes]
+        spent = self.spent()
+        share = spent["rounds"] / spent["rounds_of_a_sweep"]
+        notes = [
+            f"Configurations to rounds: {text}; {share:.0%} of a sweep's rounds.",
+            *found.notes,
+        ]
         return found._replace(notes=notes)
 
     def halving(self) -> "Figure":

@@ -17,11 +17,12 @@ from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.searches.search import goal_of, search
 from fedjax_mos.lab.sweeps.grid import Range
 from fedjax_mos.lab.sweeps.lanes import fitting
+from fedjax_mos.lab.sweeps.ledger import claim, plan_of
 
 if TYPE_CHECKING:
     import optuna
 
-_NAME, _FILE = "fedjax_mos", "study.db"
+_NAME, _FILE, _BATCHES = "fedjax_mos", "study.db", "batches"
 
 
 def optuna_study(
@@ -46,8 +47,9 @@ def optuna_study(
 
     `study` is Optuna's own, or a folder: the study lives there in study.db (sqlite),
     asks the tree-structured Parzen estimator with constant liars, and can be continued
-    with Optuna alone. The same call resumes it; trials that were under way are run
-    again from their last rung.
+    with Optuna alone. The same call resumes it, also to more trials; trials that were
+    under way are run again from their last rung (in a study of your own they stay
+    under way, since another process may be at them).
     """
     optuna = _optuna()
     check_experiment(experiment)
@@ -59,6 +61,7 @@ def optuna_study(
     if not space:
         raise ValueError("a study needs something to try: give lists or ranges by name")
     rungs = min(rungs, most_rungs(batch, experiment.rounds, eta))
+    direction = "minimize" if falls(goal) else "maximize"
     last = -(-batch // eta ** (rungs - 1)) * seeds
     width = min(last + -last % jax.device_count(), fitting(experiment))
     with ExitStack() as stack:
@@ -66,13 +69,22 @@ def optuna_study(
         if isinstance(study, Path | str):
             folder = Path(study)
             stack.enter_context(alone(folder))
+            words = {"metric": goal, "batch": batch, "seeds": seeds, "eta": eta}
+            tried = {n: repr(d) for n, d in space.items()}
+            plan = plan_of("study", experiment, **words, rungs=rungs, over=tried)
+            claim(folder, plan, _BATCHES)
             study = optuna.create_study(
                 storage=f"sqlite:///{folder.absolute() / _FILE}",
                 study_name=_NAME,
-                direction="minimize" if falls(goal) else "maximize",
+                direction=direction,
                 load_if_exists=True,
             )
         own: Any = study
+        if own.direction.name.lower() != direction:
+            raise ValueError(
+                f"study must {direction} {goal}: got one with the direction "
+                f"{own.direction.name.lower()}"
+            )
         while asked := _asked(own, space, trials, batch, experiment.seed, folder):
             points = list({repr(t.params): t.params for t in asked}.values())
             found = search(
@@ -83,7 +95,7 @@ def optuna_study(
                 rungs=min(rungs, most_rungs(len(points), experiment.rounds, eta)),
                 metric=goal,
                 width=width,
-                out=folder and folder / "batches" / f"{asked[0].number:05}",
+                out=folder and folder / _BATCHES / f"{asked[0].number:05}",
                 progress=progress,
             )
             if not found.complete:

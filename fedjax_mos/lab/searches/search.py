@@ -41,9 +41,9 @@ def search(
     """Find the best of the configurations that `sweep` with these words would run.
 
     All run to a first rung, the best 1/`eta` of them by `metric` (mean over seeds; by
-    default the validation accuracy) to the next, and so on: the last to the
-    experiment's rounds. A configuration with a run that diverged leaves first. Those of
-    different structure are ranked together. There are as few `rungs` as the `budget`
+    default the accuracy on validation or `held_out` examples) to the next, and so on:
+    the last to the experiment's rounds. A configuration with a run that diverged leaves
+    first. Those of different structure are ranked together. There are as few `rungs` as the `budget`
     allows, in rounds, gradients of single examples or bits over all runs (`unit`): by
     default a quarter of what a sweep would cost, or the least that there is. With
     `hyperband` brackets with fewer and fewer rungs share the configurations.
@@ -110,12 +110,16 @@ class _Asked(NamedTuple):
 def goal_of(experiment: Experiment, metric: str | None) -> str:
     """The metric that configurations are ranked by, or a ValueError."""
     known = experiment.build().metrics()
-    if metric is None:
-        usual = "valid_accuracy"
-        return usual if usual in known else summaries.main_metric(known)
-    if metric not in known:
-        raise ValueError(f"metric must be one of {', '.join(known)}: got {metric!r}")
-    return metric
+    chosen = metric or summaries.choosing_metric(known)
+    if chosen is None:
+        raise ValueError(
+            f"metric must be named, since {experiment.dataset_name} has no validation "
+            "examples: set held_out to choose by what clients hold out, or metric to "
+            f"one of {', '.join(known)}"
+        )
+    if chosen not in known:
+        raise ValueError(f"metric must be one of {', '.join(known)}: got {chosen!r}")
+    return chosen
 
 
 def _searched(asked: _Asked, ledger: Ledger, progress: bool) -> Search:

@@ -26,9 +26,9 @@ class Cube:
 
     `configuration` numbers the cells, the columns `axes` say what they are, `diverged`
     marks every row of a run with a loss that was not finite; `seconds` are those of all
-    runs in the same piece. Where no metric is said it is the validation accuracy, or
-    the test accuracy of data without validation examples. A cell's numbers are those
-    after the last evaluation; one with a diverged run has none.
+    runs in the same piece. Where no metric is said it is the accuracy on validation
+    or held-out examples, or the test accuracy of data without either. A cell's numbers
+    are those after the last evaluation; one with a diverged run has none.
     """
 
     frame: "pd.DataFrame"
@@ -215,8 +215,8 @@ class Cube:
 
     def _metric(self, name: str | None) -> str:
         if name is None:
-            usual = "valid_accuracy"
-            return usual if usual in self.frame else summaries.main_metric(self.frame)
+            usual = summaries.choosing_metric(self.frame)
+            return usual or summaries.main_metric(self.frame)
         if name not in self.frame or name in self.axes:
             known = [n for n in summaries.metrics_of(self.frame) if n not in self.axes]
             raise ValueError(f"metric must be one of {', '.join(known)}: got {name!r}")

@@ -190,6 +190,15 @@ def test_an_unstable_start_is_refused(wild):
     assert caught.tb and signal.getsignal(signal.SIGINT) is before
 
 
+def test_candidates_save_a_start_that_explodes():
+    """A start that is refused although a halving would find a better one."""
+    start = fm.Experiment(**TINY, options={"lr": 1e8})
+    box = {"lr": (1e-2, 1e9)}
+    tuned = quietly(start, ("lr",), updates=3, candidates=6, bounds=box)
+    assert tuned.frame["unstable"].iloc[0] and tuned.hp["lr"] < 1e7
+    assert np.isfinite(tuned.frame["valid_loss"].iloc[-1])
+
+
 BAD = [
     ({"updates": 0}, ("updates", "got 0", "at least 1")),
     ({"bounds": {"storm": (0.1, 0.2)}}, ("bounds", "storm", "wrt", "lr")),

@@ -90,6 +90,24 @@ def test_bad_input(tmp_path, optuna):
             study(tmp_path / "a", **given)
 
 
+def test_another_study_is_refused(tmp_path, optuna, monkeypatch):
+    """Values of two experiments or metrics in one study, or a loss that is to rise."""
+
+    def none(*args, **named):
+        raise Killed
+
+    monkeypatch.setattr(module, "search", none)
+    with pytest.raises(Killed):
+        study(tmp_path, 4, 2)
+    other = dataclasses.replace(BASE, algorithm="fedprox")
+    with pytest.raises(ValueError, match="one of the same study.*algorithm"):
+        fm.optuna_study(other, tmp_path, trials=4, batch=2, seeds=1, **OVER)
+    with pytest.raises(ValueError, match="one of the same study.*metric"):
+        study(tmp_path, 4, 2, metric="valid_loss")
+    with pytest.raises(ValueError, match="study must minimize valid_loss"):
+        study(optuna.create_study(direction="maximize"), 4, 2, metric="valid_loss")
+
+
 def test_without_optuna(tmp_path, monkeypatch):
     """A missing extra ends in a traceback."""
     monkeypatch.setitem(sys.modules, "optuna", None)

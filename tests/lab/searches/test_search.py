@@ -11,6 +11,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import cli
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.searches.search import goal_of
 from tests.lab.tiny import TINY
 
 BASE = dataclasses.replace(TINY, rounds=9, eval_every=2)
@@ -161,6 +162,20 @@ def test_budgets(unit):
     if unit == "bits":
         mine = search(base, lr=RATES, seeds=1, budget=8 * each, unit=unit)
         assert mine.spent()[["bits_up", "bits_down"]].sum() == 8 * each
+
+
+def test_test_data_choose_nothing():
+    """A winner that was chosen by the examples that its accuracy is reported on."""
+    rng = np.random.default_rng(0)
+    part = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    base = dataclasses.replace(
+        BASE, dataset=fm.arrays(*part, *part), partition="iid", clients=3
+    )
+    with pytest.raises(ValueError, match="metric must be named.*held_out"):
+        search(base, lr=RATES)
+    mine = goal_of(dataclasses.replace(base, held_out=0.2), None)
+    assert mine == "held_out_accuracy"
+    assert goal_of(base, "test_accuracy") == "test_accuracy"
 
 
 # ---- disk ----------------------------------------------------------------------------
