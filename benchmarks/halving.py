@@ -110,8 +110,8 @@ def write(table: pd.DataFrame, tiny: bool) -> None:
         "# Halving against a random sweep of the same configurations\n\n"
         "Winners by the accuracy on validation or held-out examples, run again on "
         f"{FRESH} fresh seeds; {good} searches are within one standard error of the "
-        f"difference, or better; jax {jax.__version__}, {jax.default_backend()}. Repeat with "
-        f"`python benchmarks/halving.py`.\n\n```\n{text}\n```\n"
+        f"difference, or better; jax {jax.__version__}, {jax.default_backend()}. "
+        f"Repeat with `python benchmarks/halving.py`.\n\n```\n{text}\n```\n"
     )
 
 

@@ -35,6 +35,11 @@ def run(**changes):
     return dataclasses.replace(SMALL, **changes).run(progress=False)
 
 
+@pytest.fixture(autouse=True)
+def _few_programs():
+    """Nothing is dropped between these tests, which count what is compiled."""
+
+
 @pytest.fixture(scope="module")
 def first():
     with counted() as seen:

@@ -43,10 +43,10 @@ def search(
     All run to a first rung, the best 1/`eta` of them by `metric` (mean over seeds; by
     default the accuracy on validation or `held_out` examples) to the next, and so on:
     the last to the experiment's rounds. A configuration with a run that diverged leaves
-    first. Those of different structure are ranked together. There are as few `rungs` as the `budget`
-    allows, in rounds, gradients of single examples or bits over all runs (`unit`): by
-    default a quarter of what a sweep would cost, or the least that there is. With
-    `hyperband` brackets with fewer and fewer rungs share the configurations.
+    first. Those of different structure are ranked together. There are as few `rungs` as
+    the `budget` allows, in rounds, gradients of single examples or bits over all runs
+    (`unit`): by default a quarter of what a sweep would cost, or the least that there
+    is. With `hyperband` brackets with fewer and fewer rungs share the configurations.
 
     Configurations that share a program are its lanes; what survives goes on in narrower
     ones, or with `width` in pieces of exactly so many lanes. A run that is still there
