@@ -8,6 +8,8 @@ import fedjax_mos as fm
 from tests import problem
 from tests.algorithms.reference import World, assert_partial, assert_path, run
 
+pytestmark = pytest.mark.thorough
+
 LR, MOMENTUM = 0.4, 0.7
 SGD = fm.spec(optax.sgd, learning_rate=LR)
 HEAVY = fm.spec(optax.sgd, learning_rate=LR, momentum=MOMENTUM)

@@ -14,6 +14,8 @@ import fedjax_mos as fm
 from fedjax_mos.channels.codec_options import codec_of
 from fedjax_mos.channels.codecs import largest
 
+pytestmark = pytest.mark.thorough
+
 configuration.set_hypothesis_home_dir(tempfile.gettempdir())  # nothing in the repo
 checked = settings(max_examples=25, deadline=None, database=None, derandomize=True)
 

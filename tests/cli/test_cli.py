@@ -155,6 +155,7 @@ def test_run_settings_reach_every_component(ran):
     assert chosen["local"]["clip"] == 5.0
 
 
+@pytest.mark.thorough
 def test_run_again_from_its_config(ran):
     """config.json leaves out something that the run depends on."""
     repeated = fm.read(ran.folder).experiment.run(progress=False).frame
@@ -203,6 +204,7 @@ def interrupted(monkeypatch):
     monkeypatch.setattr(Pace, "rounds", lambda self: 10)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("interrupted")
 def test_interrupted_run_keeps_its_rounds(tmp_path):
     """Ctrl-C after an hour loses the hour, or a script takes it for success."""
@@ -291,6 +293,7 @@ def test_compare_settings_go_where_they_belong(compared):
     assert all(c["options"]["model"]["hidden"] == [6] for c in configs.values())
 
 
+@pytest.mark.thorough
 def test_compare_seeds_equal_single_runs(compared):
     """Runs that share a program influence one another."""
     folder = compared.folder / "fedavg-ucs"

@@ -55,6 +55,7 @@ def test_words_that_were_changed_are_refused(text, tmp_path, capsys):
     assert WORDS in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", ["[]", "{", json.dumps({"kind": "sweep"})])
 def test_a_damaged_plan_is_named(text, tmp_path, capsys):
     """A traceback, or an error that names no file."""
@@ -65,6 +66,7 @@ def test_a_damaged_plan_is_named(text, tmp_path, capsys):
     assert "plan.json is damaged" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_a_damaged_piece_is_run_again(tmp_path, capsys):
     """A sweep that cannot be resumed because of one bad file."""
     call = [*SWEEP, "--over", "lr=0.1,0.2", "--width", "1", "--out", str(tmp_path)]

@@ -133,6 +133,7 @@ def test_a_draw_is_pure_and_keeps_its_state_scannable(name):
     assert (different > 1) == ALL_SAMPLERS[name].draws
 
 
+@pytest.mark.thorough
 @samplers
 def test_a_draw_is_the_same_without_jit_and_under_vmap(name):
     """A round is jitted, a run scanned, a sweep vmapped: all must choose alike."""

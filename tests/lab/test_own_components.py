@@ -240,6 +240,7 @@ def test_own_numbers_have_derivatives():
         np.testing.assert_allclose(found.gradient[name], slope, rtol=1e-3)
 
 
+@pytest.mark.thorough
 def test_own_numbers_are_tuned(tmp_path):
     """Tuning goes downhill in own floats, within the ranges of their annotations."""
     tuned = fm.tune(ALL, updates=2, progress=False)

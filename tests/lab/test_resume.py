@@ -167,6 +167,7 @@ def test_folders_that_cannot_be_used(tmp_path):
         start(tmp_path / "other", TINY)
 
 
+@pytest.mark.thorough
 def test_a_configuration_is_repeated_to_the_bit(tmp_path):
     """config.json of a folder tells everything; own objects are named."""
     found = start(tmp_path / "a", OTHER)

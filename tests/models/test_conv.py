@@ -9,6 +9,8 @@ from jax import lax
 
 from fedjax_mos.models.conv import convolution, matmul_convolution, max_pool
 
+pytestmark = pytest.mark.thorough
+
 NHWC = ("NHWC", "HWIO", "NHWC")
 
 # height, width, channels, kernel, features, strides, padding

@@ -14,6 +14,8 @@ import fedjax_mos as fm
 from tests.samplers.papers import algorithm_2, formulas, mnist_sizes
 from tests.samplers.population import draw, near, population, see, tools
 
+pytestmark = pytest.mark.thorough
+
 # Client 3 owns 14 of 30 examples: with three slots its expected count is 1.4.
 SIZES, COHORT, KEYS = (1, 2, 3, 14, 4, 6), 3, 20_000
 SAMPLERS = {

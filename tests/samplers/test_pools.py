@@ -10,6 +10,8 @@ import pytest
 import fedjax_mos as fm
 from tests.samplers.population import KEYS, near, population, see, tools, weights_of
 
+pytestmark = pytest.mark.thorough
+
 POOL, EVERY = 5, 4
 SIZES = np.array([3, 10, 7, 12, 6, 5, 9, 2, 4, 8, 1, 11])
 INNER = {
