@@ -1,13 +1,8 @@
-"""Algorithms by name.
-
-Numbers under `tuned` replace the factory's defaults on that data set. For `digits` they
-come from the equal-budget grid of benchmarks/digits_grid.py.
-"""
+"""Algorithms by name."""
 
 from fedjax_mos import algorithms
 from fedjax_mos.lab.catalog.entry import Entry
-
-_FEDMOS_DIGITS = {"lr": 0.3, "storm": 0.9, "prox": 0.001, "server_momentum": 0.7}
+from fedjax_mos.lab.catalog.tuned import with_tuned
 
 
 def _ams(uplink: str, downlink: str = "identity") -> Entry:
@@ -15,10 +10,8 @@ def _ams(uplink: str, downlink: str = "identity") -> Entry:
     return Entry(algorithms.fedams, uplink=uplink, downlink=downlink)
 
 
-ALGORITHMS: dict[str, Entry] = {
-    "fedavg": Entry(
-        algorithms.fedavg, tuned={"digits": {"lr": 0.35, "server_lr": 1.25}}
-    ),
+_ENTRIES: dict[str, Entry] = {
+    "fedavg": Entry(algorithms.fedavg),
     "fedprox": Entry(algorithms.fedprox),
     # As FedMoS's text and program have it: mu (y - x) without the learning rate.
     "fedprox_fedmos": Entry(
@@ -47,10 +40,8 @@ ALGORITHMS: dict[str, Entry] = {
     "stem": Entry(algorithms.stem),
     "fedglomo": Entry(algorithms.fedglomo, sends_move=False),
     "fedlomo": Entry(algorithms.fedlomo, sends_move=False),
-    "fedmos": Entry(algorithms.fedmos, tuned={"digits": _FEDMOS_DIGITS}),
-    "fedmos_release": Entry(
-        algorithms.fedmos_release, tuned={"digits": _FEDMOS_DIGITS}
-    ),
+    "fedmos": Entry(algorithms.fedmos),
+    "fedmos_release": Entry(algorithms.fedmos_release),
     "fedacg": Entry(algorithms.fedacg, sends_move=False),
     "moon": Entry(algorithms.moon),
     "fedmlb": Entry(algorithms.fedmlb),
@@ -88,3 +79,5 @@ ALGORITHMS: dict[str, Entry] = {
     "fedbnlaca": _ams("nla_compressed", "nla_down"),
     "fedbaca": _ams("aa_compressed", "aa_down"),
 }
+
+ALGORITHMS = with_tuned(_ENTRIES)

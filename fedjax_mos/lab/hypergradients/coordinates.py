@@ -29,6 +29,7 @@ class Coordinates:
         boxes = list(zip(scales.values(), counts, strict=True))
         self.low = np.concatenate([np.full(n, scale.low) for scale, n in boxes])
         self.high = np.concatenate([np.full(n, scale.high) for scale, n in boxes])
+        self.names = np.repeat(np.arange(len(counts)), counts)
 
     def row(self, named: Named) -> np.ndarray:
         """The row whose `back` comes nearest, in the box."""

@@ -6,8 +6,11 @@ Losses of whole runs are rough, so that the slope of one point says little about
 surroundings: the direction is that of Adam's moments of all slopes seen, those of
 rejected points included, with m and v of slopes g of norm at most one,
 
-    m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,
+    m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) mean g^2,
     step = -radius d / max|d|,   d = (m / (1 - b1^k)) / sqrt(v / (1 - b2^k)).
+
+The mean is over the coordinates of one name: those of a schedule have one unit, so that
+rounds which matter little hardly move, instead of following their noise.
 """
 
 import numpy as np
@@ -31,8 +34,15 @@ class TrustRegion:
     True
     """
 
-    def __init__(self, low: np.ndarray, high: np.ndarray, radius: float) -> None:
+    def __init__(
+        self,
+        low: np.ndarray,
+        high: np.ndarray,
+        radius: float,
+        names: np.ndarray | None = None,  # number of every coordinate's name
+    ) -> None:
         self.low, self.high, self.radius = low, high, radius
+        self.names = np.arange(len(low)) if names is None else names
         self.point, self.value = np.zeros_like(low), np.inf
         self.mean = self.square = np.zeros_like(low)
         self.seen = 0
@@ -44,7 +54,8 @@ class TrustRegion:
             return False
         g = slope / max(1.0, float(np.linalg.norm(slope)))
         self.mean = _B1 * self.mean + (1 - _B1) * g
-        self.square = _B2 * self.square + (1 - _B2) * g**2
+        sums, counts = np.bincount(self.names, g**2), np.bincount(self.names)
+        self.square = _B2 * self.square + (1 - _B2) * (sums / counts)[self.names]
         self.seen += 1
         if value >= self.value:
             self.radius *= _SHRINK

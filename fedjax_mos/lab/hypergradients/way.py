@@ -137,7 +137,7 @@ class Way:
     ) -> Generator[Point, Update, None]:
         """A descent from this point, until nothing is left to gain."""
         box = self.coordinates
-        region = TrustRegion(box.low, box.high, step_size)
+        region = TrustRegion(box.low, box.high, step_size, box.names)
         while True:
             usable = None if found.unstable else np.array(found.slope)
             region.tell(point, found.value, usable)

@@ -70,6 +70,17 @@ def test_the_region_follows_success():
             assert now[3] == before[3] / 2
 
 
+def test_one_name_has_one_unit():
+    """Rounds of a schedule that follow their noise as far as others their slope."""
+    low, high, names = np.full(4, -4.0), np.full(4, 4.0), np.array([0, 0, 0, 1])
+    region = TrustRegion(low, high, 0.5, names)
+    slope = np.array([0.5, 0.01, -0.01, 0.002])  # the last one has its own unit
+    region.tell(np.zeros(4), 1.0, slope)
+    step = region.propose()
+    np.testing.assert_allclose(step[:3] / step[0], slope[:3] / slope[0], rtol=1e-6)
+    assert step[3] == pytest.approx(step[0] / np.sqrt(3), rel=1e-3)
+
+
 # ---- schedules of few numbers --------------------------------------------------------
 
 
