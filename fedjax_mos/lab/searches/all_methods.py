@@ -31,7 +31,7 @@ def search_all(
     algorithms: Iterable[str] | None = None,
     *,
     random: int = DRAWS,
-    seeds: int = 5,
+    seeds: int = 3,
     fresh: int = 20,
     out: Path | str | None = None,
     progress: bool = True,
@@ -39,8 +39,9 @@ def search_all(
     """Tune every method of the catalog in the setting of `experiment`; compare winners.
 
     Each gets a halving among `random` points with `seeds` seeds, at a quarter of the
-    cost of running all to the end. The winners, by validation accuracy, then run with
-    `fresh` other seeds. A method of which every point diverged is left out. With `out`
+    cost of running all to the end. The winners, chosen as in `search`, then run
+    with `fresh` other seeds. Rounds are equal, gradients are not; numbers of channels
+    stay as they are. A method of which every point diverged is left out. With `out`
     there is a folder for each method's search, one for the comparison and tuned.toml;
     the same call resumes.
     """
