@@ -65,17 +65,17 @@ def halved(
 
     Those that came to the end count, without the start itself. Drawn are the single
     numbers, evenly on their scales; a schedule that is tuned by a shape is drawn as a
-    constant. Everything else is the start's.
+    straight line there between two draws, which falls. Everything else is the start's.
     """
     single = [n for n in scales if n in shaped or np.shape(_leaf(start[n])) == ()]
     if not candidates or not single:
         return [], 0
     check_most(candidates, seeds)
-    points = drawn({n: scales[n] for n in single}, candidates, experiment.seed)
+    points = _lines({n: scales[n] for n in single}, shaped, experiment, candidates)
     base = with_numbers(experiment, {n: v for n, v in start.items() if n not in shaped})
     found = search(
         dataclasses.replace(base, eval_every=base.rounds),
-        [{}, *points],
+        [{n: start[n] for n in shaped}, *points],
         seeds=seeds,
         metric=objective,
         out=out,
@@ -83,13 +83,21 @@ def halved(
     )
     spent = int(found.spent()["rounds"])
     cells = found.cells().dropna(subset="mean").query(f"ran == {base.rounds}")
-    best = [points[i - 1] for i in cells.index if i > 0]
+    return [start | points[i - 1] for i in cells.index if i > 0], spent
 
-    def wide(point: dict[str, float]) -> Named:
-        constant = {n: Schedule(np.full(base.rounds, point[n])) for n in shaped}
-        return start | point | constant
 
-    return [wide(point) for point in best], spent
+def _lines(
+    scales: Scales, shaped: Mapping[str, np.ndarray], experiment: Experiment, count: int
+) -> list[Named]:
+    """Random points, in which what has a shape falls from one draw to another."""
+    seed, time = experiment.seed, np.linspace(0, 1, experiment.rounds)
+    points: list[Named] = [dict(point) for point in drawn(scales, count, seed)]
+    ends = drawn({n: scales[n] for n in shaped}, count, seed + count)
+    for point, end in zip(points, ends, strict=True):
+        for name, scale in ((n, scales[n]) for n in shaped):
+            low, high = sorted(float(scale.free(v)) for v in (point[name], end[name]))
+            point[name] = Schedule(np.asarray(scale.back(high + (low - high) * time)))
+    return points
 
 
 def with_numbers(experiment: Experiment, named: Named) -> Experiment:

@@ -106,10 +106,7 @@ class Way:
         self, step_size: float, best_first: Callable[[], list[Named]]
     ) -> Generator[Point, Update, None]:
         """The points to try, each after what the last one gave."""
-        found = yield None
-        while found.unstable and found.horizon >= 1:
-            self.horizon, self.at = found.horizon, None
-            found = yield None
+        found = yield from self._steadied(None)
         row = self.coordinates.row
         if found.unstable:  # over any horizon: a candidate may do better
             for point in (row(named) for named in best_first()):
@@ -125,12 +122,23 @@ class Way:
         first = row(self.start)
         tried[0] = first, (found if self._is_start(first) else (yield first))
         if others:
-            tried[1] = others[0], (yield others[0])
+            best = yield others[0]
+            if best.unstable and best.value < found.value:
+                best = yield from self._steadied(others[0])
+            tried[1] = others[0], best
         usable = [pair for pair in tried.values() if not pair[1].unstable]
         for pair in sorted(usable, key=lambda pair: pair[1].value)[:1]:
             yield from self._descended(*pair, step_size)
         for point in others[1:]:  # there are updates left
             yield from self._descended(point, (yield point), step_size)
+
+    def _steadied(self, point: Point) -> Generator[Point, Update, Update]:
+        """A point over as long a horizon as is stable there."""
+        found = yield point
+        while found.unstable and found.horizon >= 1:
+            self.horizon, self.at = found.horizon, None
+            found = yield point
+        return found
 
     def _descended(
         self, point: np.ndarray, found: Update, step_size: float
