@@ -23,7 +23,7 @@ import fedjax_mos as fm
 
 HERE = Path(__file__).parent
 WORK, RESULTS = HERE / "work" / "schedules", HERE / "results"
-ROUNDS, UPDATES, SEEDS, FRESH, FIRST_FRESH = 50, 30, 5, 20, 1000
+ROUNDS, UPDATES, SEEDS, FRESH, FIRST_FRESH = 50, 16, 5, 20, 1000
 LOW, HIGH = 0.003, 3.0
 EVERY = 2  # rounds between evaluations of winners
 SETTINGS = {  # all with a tenth of every client's examples held out, to choose by
