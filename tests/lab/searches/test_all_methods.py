@@ -55,6 +55,13 @@ def test_winners_are_compared_on_other_seeds(tmp_path):
     np.testing.assert_allclose(again.frame["seconds"], found.frame["seconds"], 1e-5)
 
 
+def test_every_method_is_tuned():
+    """A method that is compared with its paper's numbers, others with tuned ones."""
+    for name, entry in catalog.ALGORITHMS.items():
+        assert set(entry.tuned["digits"]) <= set(entry.spec("digits").hp), name
+        assert "lr" in entry.tuned["digits"], name
+
+
 def test_every_method_has_the_same_budget(capsys):
     """Options that would give one method more than another."""
     with pytest.raises(SystemExit, match="2"):
