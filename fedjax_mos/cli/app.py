@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "cite": ("inquiries", "cite", "Print what to cite for an experiment."),
     "data": ("inquiries", "data", "Fetch a data set."),
+    "doctor": ("doctor", "doctor", "Say what is installed, found and wrong."),
 }
 INTERRUPTED, DIVERGED, UNWRITTEN = 130, 3, 4  # exit statuses
 
