@@ -76,7 +76,7 @@ def tuned(base: fm.Experiment, folder: Path, updates: int) -> fm.Tuned:
 
 
 def study(
-    name: str, fields: dict, updates: int, fresh: int, per_sweep: int = 4
+    name: str, fields: dict, updates: int, fresh: int, per_sweep: int = 2
 ) -> list[dict]:
     """All ways of one setting, with rounds that each may spend."""
     base = fm.Experiment(
@@ -86,7 +86,7 @@ def study(
     learned = tuned(base, folder / "tune", updates)
     cost = int(learned.frame["cost"].iloc[-1])
     winners = {f"learned, {base.rounds} numbers": (learned.experiment, cost)}
-    # As many as the cost pays for, where halving takes a quarter of a sweep.
+    # As many as the cost pays for, where halving takes half of a sweep.
     count = max(per_sweep * cost // (base.rounds * SEEDS), 4)
     for family, points in families(base.rounds, count, base.seed).items():
         found = fm.search(
