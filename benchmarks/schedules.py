@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 WORK, RESULTS = HERE / "work" / "schedules", HERE / "results"
 ROUNDS, UPDATES, SEEDS, FRESH, FIRST_FRESH = 50, 16, 5, 20, 1000
 LOW, HIGH = 0.003, 3.0
+IMAGES = 10_000
 EVERY = 2  # rounds between evaluations of winners
 SETTINGS = {  # all with a tenth of every client's examples held out, to choose by
     "synthetic(1,1)": {"dataset": "synthetic", "cohort": 10},
@@ -45,6 +46,15 @@ SETTINGS = {  # all with a tenth of every client's examples held out, to choose 
         "cohort": 10,
     },
 }
+
+
+def first_images(fields: dict) -> dict:
+    """With the first 10,000 training images: evaluating all costs more than rounds."""
+    if fields["dataset"] not in ("mnist", "fashion_mnist"):
+        return fields
+    whole = fm.datasets.load(fields["dataset"])
+    part = whole.train.x[:IMAGES], whole.train.y[:IMAGES]
+    return fields | {"dataset": fm.arrays(*part, *whole.test)}
 
 
 def families(rounds: int, count: int, seed: int) -> dict[str, list[dict]]:
@@ -80,7 +90,10 @@ def study(
 ) -> list[dict]:
     """All ways of one setting, with rounds that each may spend."""
     base = fm.Experiment(
-        **fields, algorithm="fedavg", held_out=0.1, eval_every=fields["rounds"]
+        **first_images(fields),
+        algorithm="fedavg",
+        held_out=0.1,
+        eval_every=fields["rounds"],
     )
     folder = WORK / "".join(c if c.isalnum() else "_" for c in name)
     learned = tuned(base, folder / "tune", updates)
@@ -143,8 +156,8 @@ def main() -> None:
         return
     (RESULTS / "schedules.md").write_text(
         "# A learned schedule of the local step size against searched ones\n\n"
-        f"{ROUNDS} rounds; means of {FRESH} fresh seeds; chosen with {SEEDS} others by "
-        f"the loss on held-out examples. jax {jax.__version__}, "
+        f"{ROUNDS} rounds, the first {IMAGES:,} training images; means of {FRESH} "
+        f"fresh seeds; chosen with {SEEDS} others by the loss on held-out examples. jax {jax.__version__}, "
         f"{jax.default_backend()}. Repeat with "
         f"`python benchmarks/schedules.py`.\n\n```\n{text}\n```\n"
     )
