@@ -157,8 +157,8 @@ def main() -> None:
     (RESULTS / "schedules.md").write_text(
         "# A learned schedule of the local step size against searched ones\n\n"
         f"{ROUNDS} rounds, the first {IMAGES:,} training images; means of {FRESH} "
-        f"fresh seeds; chosen with {SEEDS} others by the loss on held-out examples. jax {jax.__version__}, "
-        f"{jax.default_backend()}. Repeat with "
+        f"fresh seeds; chosen with {SEEDS} others by the loss on held-out examples. "
+        f"jax {jax.__version__}, {jax.default_backend()}. Repeat with "
         f"`python benchmarks/schedules.py`.\n\n```\n{text}\n```\n"
     )
 
