@@ -110,8 +110,8 @@ class Search(Cube):
         import pandas as pd
 
         folder = Path(folder)
-        rungs = pd.read_parquet(folder / RUNGS)
         if not (folder / PLAN).exists():
+            rungs = pd.read_parquet(folder / RUNGS)
             stored = folders.read_json(folder / folders.CONFIG)
             frame = pd.read_parquet(folder / "cube.parquet")
             winner = stored["winner"] and folders.experiment_of(stored["winner"])
@@ -125,6 +125,10 @@ class Search(Cube):
                 stored["metric"],
                 winner,
             )
+        if (folder / RUNGS).exists():
+            rungs = pd.read_parquet(folder / RUNGS)
+        else:  # it was ended in its first rung
+            rungs = pd.DataFrame(columns=COLUMNS)
         plan, parts = folders.read_json(folder / PLAN), read_parts(folder)
         base = folders.experiment_of(plan)
         found = cls(
