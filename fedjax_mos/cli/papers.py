@@ -1,11 +1,11 @@
 """The command that repeats tables and figures of papers."""
 
-import sys
 from pathlib import Path
 from typing import Literal
 
 import tyro
 
+from fedjax_mos.cli.app import words
 from fedjax_mos.cli.arguments import all_cores, end, starting
 
 
@@ -42,7 +42,7 @@ def reproduce_card(
         return
     starting()
     all_cores()
-    from fedjax_mos.lab.papers.page import as_command
+    from fedjax_mos.lab.papers.provenance import as_command
     from fedjax_mos.lab.papers.reproduce import reproduce
 
     folder = out or Path("reproduced") / f"{name}-{scale}"
@@ -56,7 +56,7 @@ def reproduce_card(
         rounds=rounds,
         data_dir=data_dir,
         checkpoint_every=checkpoint_every,
-        command=as_command(sys.argv[1:]),
+        command=as_command(words()),
     )
     print(found.markdown())
     end(folder, found.complete, "the same command resumes it")

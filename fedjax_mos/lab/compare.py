@@ -1,7 +1,6 @@
 """Experiments side by side."""
 
 import dataclasses
-import json
 import re
 import sys
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.result import HISTORY, Result
-from fedjax_mos.lab.run_folder import alone, asked, given_back, is_empty
+from fedjax_mos.lab.run_folder import alone, asked, asked_by, given_back, is_empty
 from fedjax_mos.lab.showing import Shown
 
 if TYPE_CHECKING:
@@ -185,8 +184,9 @@ def _check_same(
     if known["seeds"] != seeds:
         raise ValueError(f"{wanted} {known['seeds']} seeds, not {seeds}")
     for name, member in members.items():
-        now = json.loads(json.dumps(folders.config(member, "run"), default=str))
-        if different := differences(asked(known["experiments"][name]), asked(now)):
+        if different := differences(
+            asked(known["experiments"][name]), asked_by(member)
+        ):
             raise ValueError(f"{wanted} another {name}: {different}")
     for name, ran in _rounds(known).items():
         if known["complete"] and members[name].rounds < ran:
@@ -224,13 +224,15 @@ def _write_config(
 
 
 def is_done(folder: Path, member: Experiment) -> bool:
-    """Whether a member's folder says that it is complete."""
+    """Whether a folder has this very member, complete."""
     path = folder / folders.CONFIG
     if not path.exists():
         return False
     stored = folders.read_json(path)
-    same = stored.get("experiment", {}).get("rounds") == member.rounds
-    return bool(stored["complete"] and same)
+    if not stored["complete"] or "experiment" not in stored:
+        return False
+    same = stored["experiment"]["rounds"] == member.rounds
+    return same and asked(stored) == asked_by(member)
 
 
 def _file_name(name: str) -> str:

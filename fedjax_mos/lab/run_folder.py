@@ -174,6 +174,12 @@ def asked(stored: dict[str, Any]) -> dict[str, Any]:
     return fields | {"options": stored["options"]}
 
 
+def asked_by(experiment: "Experiment") -> dict[str, Any]:
+    """The same of an experiment, as a file gives it back."""
+    stored = json.dumps(folders.config(experiment, "run"), default=str)
+    return asked(json.loads(stored))
+
+
 def _fixed(stored: dict[str, Any]) -> dict[str, Any]:
     """What must be the same for a run to be resumed."""
     return asked(stored) | {n: stored[n] for n in ("seeds", "data")}

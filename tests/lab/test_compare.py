@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from fedjax_mos.lab import catalog
+from fedjax_mos.lab import catalog, folders
+from fedjax_mos.lab.compare import is_done
 from fedjax_mos.lab.members import members_of
 from fedjax_mos.lab.setting import Setting
 from tests.lab.tiny import TINY
@@ -57,6 +58,17 @@ def test_wrong_members_are_refused(members, message, tmp_path, monkeypatch):
         fm.compare(members, out=tmp_path / "out", progress=False)
     with pytest.raises(ValueError, match="seeds must be at least 1: got 0"):
         fm.compare({"a": TINY}, 0)
+
+
+def test_done_is_the_very_member(tmp_path):
+    """A finished member is taken for one with other numbers."""
+    stored = folders.config(TINY, "run", complete=True)
+    folders.write_json(tmp_path / folders.CONFIG, stored)
+    assert is_done(tmp_path, TINY)
+    for change in ({"options": {"lr": 0.3}}, {"rounds": 3}, {"sampler": "md"}):
+        assert not is_done(tmp_path, dataclasses.replace(TINY, **change)), change
+    folders.write_json(tmp_path / folders.CONFIG, stored | {"complete": False})
+    assert not is_done(tmp_path, TINY)
 
 
 def test_members_by_name():

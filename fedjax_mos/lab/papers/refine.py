@@ -7,7 +7,7 @@ number, so they are the same rounds.
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from fedjax_mos.lab import summaries
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.papers.card import WINDOW, Column
+from fedjax_mos.lab.papers.provenance import note
 from fedjax_mos.lab.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -58,12 +59,7 @@ class Keeper:
 
 def crossings(frame: "pd.DataFrame", columns: Sequence[Column]) -> list[int]:
     """Rounds in which some seed was first seen beyond a column's target."""
-    found = {
-        summaries.rounds_to_target(rows, column.target, column.metric)
-        for column in columns
-        if column.target is not None and column.metric in frame
-        for rows in summaries.by_seed(frame).values()
-    }
+    found = set(_rounds_to_targets(frame, columns))
     return sorted(int(at) for at in found if not np.isnan(at))
 
 
@@ -73,24 +69,26 @@ def refined(
     frame: "pd.DataFrame",
     columns: Sequence[Column],
     folder: Path,
+    source: Mapping[str, str] | None,
     *,
-    rerun: bool = True,
     progress: bool = True,
 ) -> "pd.DataFrame":
     """`frame` with the `WINDOW` rounds before every crossing evaluated.
 
-    Without `rerun` as far as they were before: another process may be at it.
+    Those that are missing are run as the `source` says; without one they stay so:
+    another process may be at it.
     """
     import pandas as pd
 
     path = folder / _FILE
     parts = [pd.read_csv(path)] if path.exists() else []
     known = {at for part in parts for at in part["round"]}
-    if rerun and (missing := _wanted(frame, columns) - known):
+    if source is not None and (missing := _wanted(frame, columns) - known):
+        note(folder, source)
         parts.append(_rerun(experiment, seeds, missing, folder, progress))
         with whole(path) as partial:
             pd.concat(parts).to_csv(partial, index=False)
-    if rerun:
+    if source is not None:
         shutil.rmtree(folder / _KEPT, ignore_errors=True)
     if not path.exists():
         return frame
@@ -102,7 +100,7 @@ def refined(
 
 def _wanted(frame: "pd.DataFrame", columns: Sequence[Column]) -> set[int]:
     """Rounds before crossings that were not evaluated."""
-    metrics = [c.metric for c in columns if c.target is not None]
+    metrics = [c.metric for c in columns if c.target is not None and c.metric in frame]
     if not metrics:
         return set()
     known = set(frame["round"][frame[metrics[0]].notna()])
@@ -116,12 +114,17 @@ def _wanted(frame: "pd.DataFrame", columns: Sequence[Column]) -> set[int]:
 
 def _missing(frame: "pd.DataFrame", columns: Sequence[Column]) -> bool:
     """Whether some seed has yet to reach some target."""
-    return any(
-        np.isnan(summaries.rounds_to_target(rows, column.target, column.metric))
+    return bool(np.isnan(_rounds_to_targets(frame, columns)).any())
+
+
+def _rounds_to_targets(frame: "pd.DataFrame", columns: Sequence[Column]) -> list[float]:
+    """Of every column that counts them and every seed; NaN: not reached yet."""
+    return [
+        summaries.rounds_to_target(rows, column.target, column.metric)
         for column in columns
-        if column.target is not None
+        if column.target is not None and column.metric in frame
         for rows in summaries.by_seed(frame).values()
-    )
+    ]
 
 
 def _rerun(

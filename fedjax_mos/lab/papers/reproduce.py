@@ -1,9 +1,9 @@
 """A table or figure of a paper, run again: our numbers beside the printed ones."""
 
-import dataclasses
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,11 @@ from fedjax_mos.lab.compare import is_done
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.papers.build import check_data, experiments
 from fedjax_mos.lab.papers.card import SCALES, Card, Part, card_named
-from fedjax_mos.lab.papers.page import provenance
+from fedjax_mos.lab.papers.provenance import note, provenance, source_of
 from fedjax_mos.lab.papers.refine import Keeper, refined
 from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.result import HISTORY, Result
+from fedjax_mos.lab.run_folder import RunFolder, alone, given_back
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -55,10 +56,14 @@ def reproduce(
     chosen = _chosen(card, parts, members)
     check_data(card, [part for part, _ in chosen], where)
     made = {p.name: experiments(p, scale, rounds, where) for p in card.parts}
+    call = command or f"fm.reproduce({name!r}, {scale!r}, seeds={count})"
+    source = source_of(call, next(iter(made[chosen[0][0].name].values())))
     complete = True
     for part, names in chosen:
         todo = {n: made[part.name][n] for n in names}
-        complete = _run_part(part, todo, count, folder, progress, checkpoint_every)
+        complete = _run_part(
+            part, todo, count, folder / part.name, source, progress, checkpoint_every
+        )
         if not complete:
             break
     found = Reproduced(card, scale, rounds, {}, {}, complete)
@@ -75,15 +80,14 @@ def reproduce(
                 one.by_seed,
                 part.columns,
                 folder / part.name / name,
-                rerun=complete and (part.name, name) in own,
+                source if complete and (part.name, name) in own else None,
                 progress=progress,
             )
             for name, one in done.items()
         }
-    call = command or f"fm.reproduce({name!r}, {scale!r}, seeds={count})"
     if found.results:
         spent = time.perf_counter() - began
-        found.write(folder, provenance(call, found.results, spent))
+        found.write(folder, provenance(folder, found.results, spent))
     return found
 
 
@@ -114,18 +118,20 @@ def _run_part(
     members: "dict[str, Experiment]",
     seeds: int,
     folder: Path,
+    source: Mapping[str, str],
     progress: bool,
     checkpoint_every: float,
 ) -> bool:
     """Run members that are not finished; whether none was interrupted."""
-    todo = [
-        one for n, one in members.items() if not is_done(folder / part.name / n, one)
-    ]
+    todo = [one for n, one in members.items() if not is_done(folder / n, one)]
     compile_together(todo, seeds, progress=progress)
     for name, experiment in members.items():
         if progress:
             print(f"{part.name}: {name} ({seeds} seeds)", file=sys.stderr, flush=True)
-        own = folder / part.name / name
+        own = folder / name
+        with alone(own), given_back(own):
+            if not RunFolder(own, experiment, seeds).done:
+                note(own, source)
         result = experiment.run(
             seeds,
             out=own,
@@ -142,10 +148,17 @@ def _run_part(
 def _finished(
     folder: Path, part: Part, members: "dict[str, Experiment]"
 ) -> dict[str, Result]:
-    """Members of a part whose folders have a history."""
-    titles = {member.name: member.title for member in part.members}
-    return {
-        name: dataclasses.replace(Result.read(folder / name), title=titles[name])
-        for name in members
-        if (folder / name / HISTORY).exists() and is_done(folder / name, members[name])
-    }
+    """Members of a part that were run to the end, as the card has them now."""
+    found = {}
+    for member in part.members:
+        own = folder / member.name
+        if not (own / HISTORY).exists():
+            continue
+        if is_done(own, members[member.name]):
+            found[member.name] = replace(Result.read(own), title=member.title)
+        else:
+            print(
+                f"{own} is not what the card has now, or not finished: left out",
+                file=sys.stderr,
+            )
+    return found

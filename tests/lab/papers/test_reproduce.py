@@ -1,5 +1,7 @@
 """Cards from the command to the page, in pieces; every one of them for two rounds."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,6 +93,9 @@ def test_a_small_card_from_command_to_page(tmp_path, monkeypatch, capsys):
     page = (out / "card.md").read_text()
     for text in ("FedNLAA", "small", "Provenance", "commit: ", "wall time", "Assumed"):
         assert text in page
+    # Each member under the command that ran it, not the last one.
+    assert re.search(r"--members fedavg fedams` \(run/fedavg, run/fedams\)", page)
+    assert re.search(r"--members fedavg fednlaa` \(run/fednlaa\)", page)
     table = pd.read_csv(out / "card.csv").set_index(["member", "column"])
     ours = table["ours"].xs("test accuracy in % after round 500 (here 2)", level=1)
     assert ours[["fedavg", "fedams", "fednlaa"]].notna().all() and ours.isna().any()
@@ -99,6 +104,14 @@ def test_a_small_card_from_command_to_page(tmp_path, monkeypatch, capsys):
     result = fm.read(out / "run" / "fedavg")
     last = result.frame[result.frame["round"] == 2]["test_accuracy"]
     assert ours["fedavg"] == pytest.approx(100 * last.mean())
+    stored = (out / "run" / "fedavg" / "config.json").read_text()
+    (out / "run" / "fedavg" / "config.json").write_text(
+        stored.replace('"lr": 0.01', '"lr": 0.02')
+    )
+    main([*words, "fednlaa"])
+    assert "run/fedavg is not what the card has now" in capsys.readouterr().err
+    table = pd.read_csv(out / "card.csv").set_index("member")
+    assert table["ours"]["fedavg"].isna().all()
     with pytest.raises(SystemExit) as error:
         main([*words[:6], "3", *words[7:], "fedavg"])  # other seeds in the same folder
     assert error.value.code == 2
