@@ -68,18 +68,22 @@ def _ours(
 ) -> dict[str, Any]:
     runs = summaries.by_seed(frame).values()
     values = np.array([_value(rows, column, part, ran) for rows in runs])
-    known = values[~np.isnan(values)]
+    reached = ~np.isnan(values)
     # A mean of those that reached it says nothing of the others.
-    whole = len(known) == len(values)
+    whole = reached.all()
     here = max(int(rows["round"].max()) for rows in runs)
+    counts = column.count if column.target is not None else ""
+    spent = [
+        here if counts == _ROUNDS else _count(rows.iloc[-1], column) for rows in runs
+    ]
     return {
-        "ours": known.mean() if len(known) and (whole or column.target) else math.nan,
-        "spread": spread(known) if len(known) > 1 else math.nan,
+        "ours": values.mean() if whole else math.nan,
+        "spread": spread(values) if whole and len(values) > 1 else math.nan,
         "seeds": len(values),
-        "reached": len(known),
-        "at_least": np.where(np.isnan(values), here, values).mean(),
+        "reached": int(reached.sum()),
+        "at_least": np.where(reached, values, spent).mean() if counts else math.nan,
         "rounds": here,
-        "counts": column.count if column.target is not None else "",
+        "counts": counts,
         "diverged": summaries.diverged_at(frame),
     }
 
@@ -91,10 +95,9 @@ def _value(rows: "pd.DataFrame", column: Column, part: Part, ran: int) -> float:
     scale = 100 if in_percent(column.metric) else 1
     if column.target is not None:
         at = summaries.rounds_to_target(rows, column.target, column.metric)
-        if column.count == _ROUNDS or math.isnan(at):
+        if math.isnan(at):
             return at
-        there = rows[rows["round"] == at].iloc[0]
-        return float(there["bits_up"] + there["bits_down"]) / 1e6
+        return _count(rows[rows["round"] == at].iloc[0], column)
     if column.after is not None:
         last = round_of(column, part, ran)
         known = rows[rows["round"] <= last].dropna(subset=[column.metric])
@@ -106,10 +109,16 @@ def _value(rows: "pd.DataFrame", column: Column, part: Part, ran: int) -> float:
     return summaries.deviation(rows, column.metric, column.window)
 
 
+def _count(row: "pd.Series", column: Column) -> float:
+    """What was spent up to a row, in rounds or Mbit."""
+    if column.count == _ROUNDS:
+        return float(row["round"])
+    return float(row["bits_up"] + row["bits_down"]) / 1e6
+
+
 def _ratio(row: dict[str, Any], published: Value) -> float:
-    whole = row["reached"] == row["seeds"]
     number = isinstance(published, int | float)
-    return row["ours"] / published if whole and number else math.nan
+    return row["ours"] / published if number else math.nan
 
 
 def _text(value: Value) -> str:
@@ -126,8 +135,16 @@ def _own_text(row: dict[str, Any]) -> str:
         )  # fmt: skip
     if math.isnan(row["ours"]):
         lost = row["diverged"]
+        if row["counts"] and (row["reached"] or lost is None):
+            return _bound_text(row)
         return "-" if lost is None else f"diverged (round {lost})"
     away = "" if math.isnan(row["spread"]) else f" ± {row['spread']:.2f}"
-    some = row["reached"] < row["seeds"]
-    share = f" ({row['reached']}/{row['seeds']})" if some else ""
-    return f"{row['ours']:.2f}{away}{share}"
+    return f"{row['ours']:.2f}{away}"
+
+
+def _bound_text(row: dict[str, Any]) -> str:
+    """Where not all seeds reached a target: what they spent at least."""
+    if row["reached"] == 0:
+        return f"{row['at_least']:.2f}+"
+    share = f"({row['reached']}/{row['seeds']})"
+    return f"\N{GREATER-THAN OR EQUAL TO} {row['at_least']:.2f} {share}"

@@ -60,6 +60,28 @@ def test_published_beside_ours():
     assert line[f"{columns[4].title}: paper"] == "20+"
 
 
+def test_bounds_are_in_the_unit_of_their_column():
+    """Rounds under the title of bits, or the mean of the seeds that were lucky."""
+    columns = (
+        Column(target=0.7),
+        Column(target=0.7, count="Mbit"),
+        Column(target=0.9, count="Mbit"),
+        Column(after=20),
+        Column(window=2),
+    )
+    made = part(columns, ("",) * 5)
+    ours = {"m": frame([[0.3, 0.7, 0.6, 0.7], [0.1, 0.2, 0.55, 0.6]])}
+    rows = rows_of(made, ours, 20)
+    bounds = [row["at_least"] for row in rows]
+    # Reached by one seed after 10 rounds and 6 Mbit; the other has spent 20 and 12.
+    np.testing.assert_allclose(bounds, [15, 9, 12, np.nan, np.nan])
+    assert [row["reached"] for row in rows] == [1, 1, 0, 2, 2]
+    assert np.isnan([row[n] for row in rows[:3] for n in ("ours", "spread")]).all()
+    line = printed(made, rows, []).rows[0]
+    texts = [line[f"{column.title}: ours"] for column in columns[:3]]
+    assert texts == ["≥ 15.0 (1/2)", "≥ 9.00 (1/2)", "12.00+"]
+
+
 def test_short_runs_are_read_earlier_and_say_so():
     """The accuracy of round 10 under the title of round 20."""
     made = part((Column(after=20),), (60.0,))
