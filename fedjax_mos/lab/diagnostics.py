@@ -12,9 +12,12 @@ of x in the next round (every client is asked, with batches of its own):
                             forgotten, the unbiased estimate
     update_cosine           the mean of cos(u, -grad f(x)) over these rounds
 
-Eq. (23) of Wang et al., INFOCOM 2023 [wang2023fedmos], is `update_variance`: momentum
-on the server moves all u alike and adds nothing. How often message rules fire is in the
-frame anyway (`local_fired_up`, `local_fired_down`).
+Eq. (23) of Wang et al., INFOCOM 2023 [wang2023fedmos], is `update_variance` where the
+server adds the aggregate, whatever its momentum, which moves all u alike. A server that
+scales it (`server_lr`, Adam) scales the variance too, coordinate by coordinate. How
+often message rules fire is in the frame anyway (`local_fired_up`, `local_fired_down`).
+Clients are taken to send y_i - x; the catalog knows methods that do not and refuses
+them, an algorithm of yours is not checked.
 """
 
 from collections.abc import Callable, Mapping
