@@ -17,7 +17,7 @@ import numpy as np
 
 # (table, mass, how many members it knows of already) -> table
 Grow = Callable[[np.ndarray, int, int], np.ndarray]
-_MOST = 10**7  # cells of a table
+_MOST = 10**7  # cells of a table, of which some ten exist at a time
 
 
 def uniform_tables(mass: np.ndarray, most: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -48,7 +48,7 @@ def independent_tables(
         absent = np.exp(-m * time)[:, None, None]
         return _added(table, m, absent, -np.expm1(-m * time)[:, None, None])
 
-    first = _empty((len(time), most + 1, _width(mass, most)))
+    first = _empty((len(time), most + 1, _width(mass, most, len(time))))
     yield from _of_all_but_one(mass, first, grow)
 
 
@@ -78,13 +78,13 @@ def _of_all_but_one(
     yield from visit(range(len(values)), table, 0)
 
 
-def _width(mass: np.ndarray, most: int) -> int:
-    """Cells for the mass of up to `most` clients."""
+def _width(mass: np.ndarray, most: int, times: int = 1) -> int:
+    """Cells for the mass of up to `most` clients, in tables of so many times."""
     width = 1 + int(np.sort(mass)[::-1][:most].sum())
-    if width * (most + 1) > _MOST:
+    if width * (most + 1) * times > _MOST:
         raise ValueError(
-            f"mass must be smaller for exact sums over cohorts: {most + 1} clients "
-            f"have up to {width} units; divide all masses by a common number"
+            "mass must be in a coarser unit for exact sums over cohorts: got up to "
+            f"{width - 1} units in {most} clients"
         )
     return width
 

@@ -150,6 +150,17 @@ def test_samplers_have_these_moments(name):
     np.testing.assert_array_less(gap, 5 * error + 1e-6)
 
 
+@pytest.mark.parametrize("name", ["release", "active_share"])
+def test_a_common_factor_of_all_masses_does_not_matter(name):
+    """Tables that are as long as masses in single examples, where shares decide."""
+    make, options = SAMPLERS[name]
+    small, large = (
+        samplers.moments(make, [k, 2 * k, 4 * k], 2, **options) for k in (1, 10**8)
+    )
+    np.testing.assert_array_equal(small.mean, large.mean)
+    np.testing.assert_array_equal(small.variance, large.variance)
+
+
 @pytest.mark.slow
 def test_the_release_is_biased_as_simulated_before():
     """E[w_i]/p_i: 0.34 for the smallest tenth of the clients, 1.34 for the largest."""
@@ -179,7 +190,11 @@ def test_the_release_is_biased_as_simulated_before():
             lambda: samplers.moments(
                 samplers.uniform, [10**8, 10**8, 1], 2, weights="share"
             ),
-            "divide all masses by a common number",
+            "coarser unit for exact sums over cohorts: got up to 100000000 units in 1",
+        ),
+        (
+            lambda: samplers.moments(samplers.uniform_release, range(971, 1001), 12),
+            "coarser unit",  # 96 tables at a time
         ),
     ],
 )
