@@ -91,7 +91,9 @@ class Reproduced:
         ran = ", ".join(dict.fromkeys(str(self._ran(p)) for p in self._parts))
         what = f"Scale: {self._scale}, {ran} rounds."
         if self.scale == "small":
-            what += " Smaller network, fewer rounds: not the paper's numbers."
+            smaller = any(_changes_network(part) for part in self._parts)
+            less = "Smaller network, fewer rounds" if smaller else "Fewer rounds"
+            what += f" {less}: not the paper's numbers."
         return what
 
     def _notes(self, part: Part) -> list[str]:
@@ -109,3 +111,8 @@ class Reproduced:
                 )
             notes[-1] += "."
         return notes
+
+
+def _changes_network(part: Part) -> bool:
+    """Whether the small scale does more than end runs earlier."""
+    return bool(part.scales["small"].keys() & {"model", "options"})

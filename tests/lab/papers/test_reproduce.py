@@ -139,6 +139,16 @@ def test_a_small_card_from_command_to_page(tmp_path, monkeypatch, capsys):
     assert error.value.code == 2
 
 
+@pytest.mark.parametrize("name, smaller", [("fedmos-fig2", False), ("nla-fig5", True)])
+def test_small_says_what_is_smaller(name, smaller):
+    """A page that tells of a smaller network where rounds are fewer only."""
+    card = all_cards()[name]
+    results = {part.name: {} for part in card.parts}
+    found = Reproduced(card, "small", None, results, results)
+    assert ("Smaller network" in found._scale_text) == smaller
+    assert "ewer rounds: not the paper's numbers" in found._scale_text
+
+
 SEEN: set = set()
 
 
