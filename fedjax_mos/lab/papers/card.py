@@ -2,8 +2,8 @@
 
 One TOML file per paper. `[settings.NAME]` holds fields of an experiment,
 `[members.NAME]` one method with its own numbers (`like` starts from another),
-`[cards.NAME]` a table or figure: its parts, each with settings, members, columns and
-published values.
+`[cards.NAME]` a table or figure (which may be `like` another as well): its parts, each
+with settings, members, columns and published values.
 """
 
 import dataclasses
@@ -143,6 +143,9 @@ def card_named(name: str) -> Card:
 
 
 def _card(name: str, stored: dict[str, Any], file: dict[str, Any]) -> Card:
+    while "like" in stored:
+        base = file["cards"][stored["like"]]
+        stored = base | {n: v for n, v in stored.items() if n != "like"}
     stored = dict(stored)
     shared = {name: stored.pop(name) for name in _SHARED & stored.keys()}
     parts = tuple(_part(one, shared, file) for one in stored.pop("parts"))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,7 +21,11 @@ NAMES = [
     *(f"fedacg-table{n}" for n in "ABC"),
     *(f"fedacg-fig{n}" for n in "ABCDEF"),
     *(f"nla-fig{n}" for n in range(1, 22)),
+    "nla-readings",
 ]
+
+
+LINKS = ("uplink", "downlink")
 
 
 def test_every_table_and_figure_has_a_card():
@@ -29,12 +34,22 @@ def test_every_table_and_figure_has_a_card():
     assert all(card.cite in references() for card in all_cards().values())
 
 
+@cache
+def every(scale):
+    """(card, part) -> its experiments."""
+    return {
+        (card.name, part.name): experiments(part, scale)
+        for card in all_cards().values()
+        for part in card.parts
+    }
+
+
 @pytest.mark.parametrize("scale", SCALES)
 def test_cards_name_what_there_is(scale):
     """A method, option, partition or model that no longer goes by this name."""
     for card in all_cards().values():
         for part in card.parts:
-            for member, one in experiments(part, scale).items():
+            for member, one in every(scale)[card.name, part.name].items():
                 assert one.rounds == rounds_of(part, scale), (card.name, member)
                 assert isinstance(one.dataset, str) and one.clients
                 assert one.eval_every < one.rounds
@@ -44,21 +59,19 @@ def test_small_keeps_the_protocol():
     """A small card whose partition, local work or hyperparameters are others."""
     free = {"model", "rounds", "options", "eval_every"}
     shape = {"hidden", "stem", "model.dropout"}  # of networks
-    for card in all_cards().values():
-        for part in card.parts:
-            paper, small = (experiments(part, scale) for scale in SCALES)
-            for name, one in paper.items():
-                other = small[name]
-                for field in dataclasses.fields(one):
-                    if field.name not in free:
-                        same = getattr(one, field.name) == getattr(other, field.name)
-                        assert same, (card.name, name, field.name)
-                numbers = [
-                    {n: v for n, v in e.options.items() if n not in shape}
-                    for e in (one, other)
-                ]
-                assert numbers[0] == numbers[1], (card.name, name)
-                assert other.rounds < one.rounds
+    for where, paper in every("paper").items():
+        for name, one in paper.items():
+            other = every("small")[where][name]
+            for field in dataclasses.fields(one):
+                if field.name not in free:
+                    same = getattr(one, field.name) == getattr(other, field.name)
+                    assert same, (where, name, field.name)
+            numbers = [
+                {n: v for n, v in e.options.items() if n not in shape}
+                for e in (one, other)
+            ]
+            assert numbers[0] == numbers[1], (where, name)
+            assert other.rounds < one.rounds
 
 
 def test_published_values_are_plausible():
@@ -115,11 +128,35 @@ def test_readings_of_the_fedmos_release():
         assert made["fedmos-cacs"].sampler == "cacs_discarded"
         assert made["fedmos-cacs-counted"].sampler == "cacs"
         assert made["fedmos-cacs"].options["warm_up"] == 4
-        assert not dropout_loss(parts[name])  # runs that are older than the column
+        # Runs of these parts are older than the column.
+        assert not any(one.dropout_loss for one in made.values())
         release = parts[f"{name}-release"]
-        assert dropout_loss(release)
+        assert all(one.dropout_loss for one in experiments(release).values())
         losses = {c.metric: c.target for c in release.columns}
         assert losses["train_loss"] == losses["train_dropout_loss"]
+
+
+def test_readings_of_nla():
+    """A reading that is named and not run: both downlinks, residuals, thresholds."""
+    card = card_named("nla-readings")
+    assert [part.name for part in card.parts] == [
+        "mnist-half", "mnist-all", "fashion-half", "fashion-all"
+    ]  # fmt: skip
+    made = experiments(card.parts[0])
+    ways = {n: {k: e.parts[k].spec.options for k in LINKS} for n, e in made.items()}
+    up, down = ({n: way[k] for n, way in ways.items()} for k in LINKS)
+    assert up["read-fedaca-sign"]["codec"] == "sign"
+    assert up["read-fedaca-rate"]["codec"] == "top_k"
+    assert up["read-fednlaca-128"]["fraction"] == 1 / 128
+    assert up["read-fednlaca-compressed"]["ef_reference"] == "compressed"
+    assert up["read-fednlaa-advice"]["kappa"] < 0.001 < up["read-fednlaa-rate"]["kappa"]
+    for name in ("read-fedbnlaca", "read-fedbaca"):
+        assert down[f"{name}-literal"]["downlink"] == "literal"
+        assert down[f"{name}-rate"]["downlink"] == "difference"
+        assert down[f"{name}-128"]["fraction"] == up[f"{name}-128"]["fraction"]
+        assert down[f"{name}-sign"]["codec"] == up[f"{name}-sign"]["codec"] == "sign"
+    rates = {n: e.options["lr"] for n, e in made.items()}
+    assert set(rates.values()) == {0.1}
 
 
 def test_members_keep_their_own_numbers():
@@ -203,17 +240,12 @@ def test_missing_data_are_one_line(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def dropout_loss(part):
-    """Whether all members of a part measure it."""
-    return all(one.dropout_loss for one in experiments(part).values())
-
-
 def test_values_stay_within_the_frame():
     """No card asks for a column that a run does not have."""
     known = {"test_accuracy", "train_loss", "test_loss", "local_fired_up"}
     for card in all_cards().values():
         assert {p.metric for p in card.panels} <= known
         for part in card.parts:
-            own = known | {"train_dropout_loss"} if dropout_loss(part) else known
-            assert {column.metric for column in part.columns} <= own, part.name
+            own = {"train_dropout_loss"} if part.settings.get("dropout_loss") else set()
+            assert {column.metric for column in part.columns} <= known | own, part.name
         assert np.all([card.x in ("round", "bits"), card.smooth >= 1])
