@@ -15,6 +15,7 @@ from fedjax_mos.lab.papers.card import SCALES, Card, Part, card_named
 from fedjax_mos.lab.papers.provenance import note, provenance, source_of
 from fedjax_mos.lab.papers.refine import Keeper, refined
 from fedjax_mos.lab.papers.reproduced import Reproduced
+from fedjax_mos.lab.papers.shared import take_over
 from fedjax_mos.lab.result import HISTORY, Result
 from fedjax_mos.lab.run_folder import RunFolder, alone, given_back
 
@@ -42,7 +43,8 @@ def reproduce(
     hyperparameters with a smaller network and fewer rounds. In the folder `out` (by
     default reproduced/NAME-SCALE) every member has a folder of its own; the same call
     resumes what was ended and reads what is finished, also of other `parts` and
-    `members`, which several processes may run at the same time.
+    `members`, which several processes may run at the same time. A run that a card in a
+    folder beside `out` has finished is copied from there.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}: got {scale!r}")
@@ -123,6 +125,10 @@ def _run_part(
     checkpoint_every: float,
 ) -> bool:
     """Run members that are not finished; whether none was interrupted."""
+    for name, experiment in members.items():
+        found = take_over(folder / name, experiment, seeds)
+        if found is not None and progress:
+            print(f"{part.name}: {name} is that of {found}", file=sys.stderr)
     todo = [one for n, one in members.items() if not is_done(folder / n, one)]
     compile_together(todo, seeds, progress=progress)
     for name, experiment in members.items():

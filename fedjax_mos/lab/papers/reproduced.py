@@ -10,6 +10,7 @@ from fedjax_mos.lab.papers import table
 from fedjax_mos.lab.papers.build import rounds_of
 from fedjax_mos.lab.papers.card import WINDOW, Card, Part
 from fedjax_mos.lab.papers.page import page
+from fedjax_mos.lab.papers.shared import CARD
 from fedjax_mos.lab.pictures.papers import bars, panels
 from fedjax_mos.lab.result import Result
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedjax_mos.lab.printed import Printed
-
-CARD = "card"  # the name of the page, table and picture in the folder
 
 
 @dataclasses.dataclass(frozen=True)

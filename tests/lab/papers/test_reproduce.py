@@ -126,6 +126,12 @@ def test_a_small_card_from_command_to_page(tmp_path, monkeypatch, capsys):
     result = fm.read(out / "run" / "fedavg")
     last = result.frame[result.frame["round"] == 2]["test_accuracy"]
     assert ours["fedavg"] == pytest.approx(100 * last.mean())
+    # A card beside this one takes over what it has in common with it.
+    words[words.index(str(out))] = str(tmp_path / "beside")
+    main([*words, "fedavg"])
+    assert f"fedavg is that of {out / 'run' / 'fedavg'}" in capsys.readouterr().err
+    assert "--members fedavg fedams`" in (tmp_path / "beside" / "card.md").read_text()
+    words[words.index(str(tmp_path / "beside"))] = str(out)
     stored = (out / "run" / "fedavg" / "config.json").read_text()
     (out / "run" / "fedavg" / "config.json").write_text(
         stored.replace('"lr": 0.01', '"lr": 0.02')
