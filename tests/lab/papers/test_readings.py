@@ -1,5 +1,8 @@
 """What papers leave open, as cards read it."""
 
+import re
+from pathlib import Path
+
 from fedjax_mos.lab.papers.build import experiments
 from fedjax_mos.lab.papers.card import card_named
 
@@ -20,6 +23,20 @@ def test_readings_of_the_fedmos_release():
         assert all(one.dropout_loss for one in experiments(release).values())
         losses = {c.metric: c.target for c in release.columns}
         assert losses["train_loss"] == losses["train_dropout_loss"]
+
+
+def test_tuned_numbers_are_those_of_their_page():
+    """Numbers that were tuned again and not written to the card, or mistyped."""
+    page = Path(__file__).parents[3] / "benchmarks" / "papers" / "fedmos_numbers.md"
+    text = page.read_text().partition("## mnist")[2]
+    parts = {part.name: part for part in card_named("fedmos-table1").parts}
+    made = experiments(parts["mnist-tuned"])
+    chosen = dict(re.findall(r"^([\w-]+): \*\*(.*)\*\*$", text, re.M))
+    assert len(chosen) == 5
+    for member, numbers in chosen.items():
+        for name, value in (pair.split() for pair in numbers.split(", ")):
+            assert made[f"tuned-{member}"].options[name] == float(value), member
+    assert made["tuned-fedmos-ucs"].options == made["tuned-fedmos-acs"].options
 
 
 def test_readings_of_nla():
