@@ -24,7 +24,7 @@ def as_command(words: Sequence[str]) -> str:
     return shlex.join(["fedjax-mos", *words])
 
 
-def source_of(command: str, experiment: "Experiment") -> dict[str, str]:
+def origin_of(command: str, experiment: "Experiment") -> dict[str, str]:
     """What is told of rounds that this process runs."""
     versions = _versions(folders.config(experiment, "run"))
     return {
@@ -34,11 +34,11 @@ def source_of(command: str, experiment: "Experiment") -> dict[str, str]:
     }
 
 
-def note(folder: Path, source: Mapping[str, str]) -> None:
-    """Add a source to those of a member's folder, unless it is there."""
-    known = _sources(folder)
-    if source not in known:
-        folders.write_json(folder / _FILE, [*known, source])
+def note(folder: Path, origin: Mapping[str, str]) -> None:
+    """Add an origin to those of a member's folder, unless it is there."""
+    known = _origins(folder)
+    if origin not in known:
+        folders.write_json(folder / _FILE, [*known, origin])
 
 
 def provenance(
@@ -48,7 +48,7 @@ def provenance(
     members = [f"{part}/{name}" for part, own in results.items() for name in own]
     found: dict[str, dict[str, list[str]]] = {}
     for member in members:
-        for one in _sources(folder / member) or [_not_recorded(folder / member)]:
+        for one in _origins(folder / member) or [_not_recorded(folder / member)]:
             for what, value in one.items():
                 mine = found.setdefault(what, {}).setdefault(value, [])
                 mine += [member] * (member not in mine)
@@ -71,7 +71,7 @@ def _whose(own: Sequence[str], members: Sequence[str]) -> str:
     return "" if len(own) == len(members) else f" ({', '.join(own)})"
 
 
-def _sources(folder: Path) -> list[Mapping[str, str]]:
+def _origins(folder: Path) -> list[Mapping[str, str]]:
     path = folder / _FILE
     return folders.read_json(path) if path.exists() else []
 

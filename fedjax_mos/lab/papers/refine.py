@@ -69,13 +69,13 @@ def refined(
     frame: "pd.DataFrame",
     columns: Sequence[Column],
     folder: Path,
-    source: Mapping[str, str] | None,
+    origin: Mapping[str, str] | None,
     *,
     progress: bool = True,
 ) -> "pd.DataFrame":
     """`frame` with the `WINDOW` rounds before every crossing evaluated.
 
-    Those that are missing are run as the `source` says; without one they stay so:
+    Those that are missing are run as the `origin` says; without one they stay so:
     another process may be at it.
     """
     import pandas as pd
@@ -83,12 +83,12 @@ def refined(
     path = folder / _FILE
     parts = [pd.read_csv(path)] if path.exists() else []
     known = {at for part in parts for at in part["round"]}
-    if source is not None and (missing := _wanted(frame, columns) - known):
-        note(folder, source)
+    if origin is not None and (missing := _wanted(frame, columns) - known):
+        note(folder, origin)
         parts.append(_rerun(experiment, seeds, missing, folder, progress))
         with whole(path) as partial:
             pd.concat(parts).to_csv(partial, index=False)
-    if source is not None:
+    if origin is not None:
         shutil.rmtree(folder / _KEPT, ignore_errors=True)
     if not path.exists():
         return frame

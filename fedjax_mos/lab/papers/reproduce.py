@@ -12,7 +12,7 @@ from fedjax_mos.lab.compare import is_done
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.papers.build import check_data, experiments
 from fedjax_mos.lab.papers.card import SCALES, Card, Part, card_named
-from fedjax_mos.lab.papers.provenance import note, provenance, source_of
+from fedjax_mos.lab.papers.provenance import note, origin_of, provenance
 from fedjax_mos.lab.papers.refine import Keeper, refined
 from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.papers.shared import take_over
@@ -59,12 +59,12 @@ def reproduce(
     check_data(card, [part for part, _ in chosen], where)
     made = {p.name: experiments(p, scale, rounds, where) for p in card.parts}
     call = command or f"fm.reproduce({name!r}, {scale!r}, seeds={count})"
-    source = source_of(call, next(iter(made[chosen[0][0].name].values())))
+    origin = origin_of(call, next(iter(made[chosen[0][0].name].values())))
     complete = True
     for part, names in chosen:
         todo = {n: made[part.name][n] for n in names}
         complete = _run_part(
-            part, todo, count, folder / part.name, source, progress, checkpoint_every
+            part, todo, count, folder / part.name, origin, progress, checkpoint_every
         )
         if not complete:
             break
@@ -82,7 +82,7 @@ def reproduce(
                 one.by_seed,
                 part.columns,
                 folder / part.name / name,
-                source if complete and (part.name, name) in own else None,
+                origin if complete and (part.name, name) in own else None,
                 progress=progress,
             )
             for name, one in done.items()
@@ -120,7 +120,7 @@ def _run_part(
     members: "dict[str, Experiment]",
     seeds: int,
     folder: Path,
-    source: Mapping[str, str],
+    origin: Mapping[str, str],
     progress: bool,
     checkpoint_every: float,
 ) -> bool:
@@ -137,7 +137,7 @@ def _run_part(
         own = folder / name
         with alone(own), given_back(own):
             if not RunFolder(own, experiment, seeds).done:
-                note(own, source)
+                note(own, origin)
         result = experiment.run(
             seeds,
             out=own,

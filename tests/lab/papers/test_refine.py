@@ -9,7 +9,7 @@ from fedjax_mos.lab.papers.card import Column
 from fedjax_mos.lab.papers.refine import Keeper, crossings, refined
 
 COLUMNS = (Column("test_accuracy", target=0.7), Column("train_loss", target=0.5))
-SOURCE = {"command": "test"}
+ORIGIN = {"command": "test"}
 COARSE = fm.Experiment(
     algorithm="fedavg", clients=20, cohort=5, rounds=70, eval_every=5, seed=3,
     options={"lr": 0.03, "hidden": [8]},
@@ -22,7 +22,7 @@ def test_columns_that_a_run_does_not_have(tmp_path):
     columns = (Column("train_dropout_loss", target=0.4), COLUMNS[0])
     assert Keeper(tmp_path, columns)(frame) is False
     assert crossings(frame, columns) == [10]
-    assert refined(COARSE, 1, frame, columns[:1], tmp_path, SOURCE) is frame
+    assert refined(COARSE, 1, frame, columns[:1], tmp_path, ORIGIN) is frame
 
 
 @pytest.mark.thorough
@@ -49,7 +49,7 @@ def test_rounds_before_crossings_are_those_of_the_run(tmp_path, kept):
             assert any(end - 41 <= at <= end - 21 for at in [0, *there]), (ends, there)
         assert len(there) <= len(ends) + 5
     frame = refined(
-        COARSE, 2, result.by_seed, COLUMNS, tmp_path, SOURCE, progress=False
+        COARSE, 2, result.by_seed, COLUMNS, tmp_path, ORIGIN, progress=False
     )
     fine = dataclasses.replace(COARSE, eval_every=1).run(2, progress=False).by_seed
     for name in ("test_accuracy", "train_loss"):
@@ -64,7 +64,7 @@ def test_rounds_before_crossings_are_those_of_the_run(tmp_path, kept):
         assert near["test_accuracy"].notna().all()
     # The second time they are read.
     again = refined(
-        COARSE, 2, result.by_seed, COLUMNS, tmp_path, SOURCE, progress=False
+        COARSE, 2, result.by_seed, COLUMNS, tmp_path, ORIGIN, progress=False
     )
     np.testing.assert_allclose(frame["train_loss"], again["train_loss"], rtol=1e-6)
     assert not (tmp_path / "kept").exists()
