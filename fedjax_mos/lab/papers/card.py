@@ -23,6 +23,7 @@ WINDOW = 20  # rounds before a crossing that are evaluated one by one
 
 Value = float | str  # as printed: a number, "1000+", or "" for none
 _FIELDS = {field.name for field in dataclasses.fields(Method)}
+_COST = "minutes"  # which a card that is `like` another does not share with it
 _PART = {"name", "title", "assumed", "published"}
 _SHARED = {"settings", *SCALES, "columns", "members"}  # of a card, for all its parts
 
@@ -144,7 +145,7 @@ def card_named(name: str) -> Card:
 
 def _card(name: str, stored: dict[str, Any], file: dict[str, Any]) -> Card:
     while "like" in stored:
-        base = file["cards"][stored["like"]]
+        base = {n: v for n, v in file["cards"][stored["like"]].items() if n != _COST}
         stored = base | {n: v for n, v in stored.items() if n != "like"}
     stored = dict(stored)
     shared = {name: stored.pop(name) for name in _SHARED & stored.keys()}

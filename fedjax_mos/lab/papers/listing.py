@@ -15,8 +15,8 @@ def listing() -> str:
         for row in rows
     ]
     note = (
-        "Cost: rounds of all members and seeds together, and minutes where they were "
-        "measured, on two CPU cores."
+        "Cost: rounds of all members and seeds together, and minutes on two CPU cores "
+        "where they are known: from the CPU time of ten rounds of some members."
     )
     return "\n".join([*(line.rstrip() for line in lines), note])
 

@@ -134,7 +134,12 @@ def test_the_list_says_what_everything_costs():
     text = listing()
     assert all(re.search(rf"^{name} ", text, re.M) for name in NAMES)
     assert rounds(card_named("fedmos-fig2"), "paper") == 2 * 4 * 500
-    assert "4000 rounds" in next(x for x in text.splitlines() if "fedmos-fig2" in x)
+    lines = {line.split()[0]: line for line in text.splitlines()}
+    assert "4000 rounds, 21 min" in lines["fedmos-fig2"]
+    # A card that is like another has a cost of its own.
+    assert "min" in lines["nla-fig5"] and not re.search(
+        r"\dmin| min", lines["nla-fig6"]
+    )
 
 
 def test_mistakes_in_cards_are_told():
