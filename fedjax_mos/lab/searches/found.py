@@ -137,7 +137,7 @@ class Search(Cube):
             plan["metric"],
         )
         points = plan["configurations"]
-        if base is None or any('"object"' in str(point) for point in points):
+        if base is None or any("'object'" in str(point) for point in points):
             return found
         return found.won_by(lambda i: member(base, folders.from_json(points[i])))
 
