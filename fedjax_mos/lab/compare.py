@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY, differences
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders, summaries
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.result import HISTORY, Result
-from fedjax_mos.lab.run_folder import alone, asked, given_back, is_empty
+from fedjax_mos.lab.run_folder import asked, given_back, is_empty
 from fedjax_mos.lab.showing import Shown
 
 if TYPE_CHECKING:

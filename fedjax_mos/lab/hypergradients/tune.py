@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.hypergradients.coordinates import Coordinates
@@ -28,7 +29,6 @@ from fedjax_mos.lab.hypergradients.tuned import Tuned
 from fedjax_mos.lab.hypergradients.updates import Updates
 from fedjax_mos.lab.hypergradients.way import Way
 from fedjax_mos.lab.hypergradients.wrt import Named, Wrt
-from fedjax_mos.lab.run_folder import alone
 from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.sweeps.ledger import plan_of
 from fedjax_mos.signatures import check_number

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.columns import falls
 from fedjax_mos.lab.experiment import Experiment, check_experiment
-from fedjax_mos.lab.run_folder import alone
 from fedjax_mos.lab.searches.brackets import most_rungs
 from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.searches.search import goal_of, search
