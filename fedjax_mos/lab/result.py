@@ -1,14 +1,14 @@
 """What a run leaves."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from fedjax_mos.lab import catalog, folders, summaries
-from fedjax_mos.lab.files import whole
+from fedjax_mos.lab.files import digests, whole
 from fedjax_mos.lab.showing import Shown
 from fedjax_mos.types import Params, PyTree, RoundState
 
@@ -21,6 +21,7 @@ _FIRST = ("seed", "round", "train_loss", "test_loss", "test_accuracy")
 _CLIENTS, _COHORTS = "clients.csv", "cohorts.parquet"
 HISTORY = "history.csv"
 _PARAMS = "params.npz"
+_FILES = (HISTORY, _PARAMS, _CLIENTS, _COHORTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +89,18 @@ class Result(Shown):
         return tuple(summaries.check_target(t, name) for t in wanted)
 
     def write(
-        self, folder: Path | str, target: float | None = None, *, picture: bool = True
+        self,
+        folder: Path | str,
+        target: float | None = None,
+        *,
+        picture: bool = True,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         """history.csv, summary.json, the parameters, curves.png and config.json.
 
         Also clients.csv and cohorts.parquet, where they were kept. config.json comes
-        last: a folder that says it is complete has everything.
+        last, with hashes of the others and what `more` there is to say: a folder that
+        says it is complete has everything.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +129,8 @@ class Result(Shown):
         if picture:
             with whole(folder / "curves.png") as path:
                 self.curves().savefig(path, dpi=120)
-        folders.write_json(folder / folders.CONFIG, stored)
+        stored["files"] = digests(folder / name for name in _FILES)
+        folders.write_json(folder / folders.CONFIG, stored | dict(more or {}))
 
     def write_orbax(self, folder: Path | str) -> None:
         """The parameters as an orbax checkpoint, for programs that read those."""
@@ -138,6 +146,8 @@ class Result(Shown):
 
         folder = Path(folder)
         stored = folders.read_json(folder / folders.CONFIG)
+        if stored["complete"]:  # else the next ones may be half written
+            _check_files(folder, stored.get("files", {}))
         params = folders.read_arrays(folder / _PARAMS)
         frame = pd.read_csv(folder / HISTORY)
         check_history(frame, folder / HISTORY)
@@ -152,6 +162,16 @@ class Result(Shown):
             cohorts=pd.read_parquet(cohorts) if cohorts.exists() else None,
             clients=pd.read_csv(clients) if clients.exists() else None,
         )
+
+
+def _check_files(folder: Path, written: Mapping[str, str]) -> None:
+    """Raise a ValueError for files that are not those that were written."""
+    found = digests(folder / name for name in written)
+    for name, digest in written.items():
+        if name not in found:
+            raise ValueError(f"{folder / name} is missing")
+        if found[name] != digest:
+            raise ValueError(f"{folder / name} is damaged: it was changed or cut")
 
 
 def check_history(frame: "pd.DataFrame", path: Path) -> None:

@@ -7,37 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from fedjax_mos.engine.checkpoints import Checkpoints, differences
+from fedjax_mos.folder_lock import LOCK, refused
 from fedjax_mos.lab import folders
-from fedjax_mos.lab.files import PARTIAL
+from fedjax_mos.lab.files import PARTIAL, attempt
+from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting_checks import check_count
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
-_LOCK, WORDS = ".lock", ".command.json"  # what a folder may hold before it is claimed
+WORDS = ".command.json"  # what a folder may hold, beside its lock, when it is claimed
 _FREE = ("rounds",)  # of which a resumed run may have more
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Make `folder`, and keep other processes from writing to it meanwhile."""
-    with refused(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / _LOCK, timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ValueError(
-                "out must be a folder that no other process writes to: "
-                f"{folder} is in use"
-            ) from None
-    try:
-        yield
-    finally:
-        lock.release()  # the file stays: another process may be waiting for it
 
 
 @contextmanager
@@ -52,26 +33,15 @@ def given_back(folder: Path) -> Iterator[None]:
     except ValueError:
         ran = [*folder.rglob("checkpoints"), *folder.rglob("history.csv")]
         if fresh and not ran:
-            for path in (p for p in folder.iterdir() if p.name not in (_LOCK, WORDS)):
+            for path in (p for p in folder.iterdir() if p.name not in (LOCK, WORDS)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         raise
-
-
-@contextmanager
-def refused(folder: Path) -> Iterator[None]:
-    """An error of the operating system, in the terms of the argument `out`."""
-    try:
-        yield
-    except OSError as error:
-        raise ValueError(
-            f"out must be a folder that can be written: {folder} cannot ({error})"
-        ) from error
 
 
 def is_empty(folder: Path) -> bool:
     """Whether a folder holds no results: only its lock, words, what was never whole."""
     names = [path.name for path in folder.iterdir()]
-    return all(name in (_LOCK, WORDS) or name.startswith(PARTIAL) for name in names)
+    return all(name in (LOCK, WORDS) or name.startswith(PARTIAL) for name in names)
 
 
 class RunFolder:
@@ -114,14 +84,30 @@ class RunFolder:
                 f"{experiment.rounds}"
             )
         self.done = ran == experiment.rounds
-        if known and known["experiment"]["rounds"] != experiment.rounds:
+        self.resumed = {} if known is None else _resumed(known, self.stored)
+        if known and not self.done:
             # What is there stays readable, as a run that was ended.
             with refused(folder):
-                folders.write_json(folder / folders.CONFIG, known | self.stored)
+                stored = known | self.stored | self.resumed
+                folders.write_json(folder / folders.CONFIG, stored)
 
     def checkpoints(self, every: float) -> Checkpoints:
         """Where the state is kept, every so many seconds."""
         return Checkpoints(self.folder / "checkpoints", _fixed(self.stored), every)
+
+    def read(self) -> Result:
+        """The result of a run that is done."""
+        found = folders.read(self.folder)
+        assert isinstance(found, Result)
+        return found
+
+    def write(self, result: Result, target: float | None, picture: bool) -> None:
+        """Keep the result; where that fails, say so."""
+
+        def write() -> None:
+            result.write(self.folder, target, picture=picture, more=self.resumed)
+
+        attempt(write, self.folder)
 
     def _known(self) -> dict[str, Any] | None:
         """What the folder says of itself; None if it is empty."""
@@ -129,7 +115,7 @@ class RunFolder:
             return None
         try:
             found = folders.read_json(self.folder / folders.CONFIG)
-            _fixed(found), found["complete"]
+            _fixed(found), found["complete"], _resumed(found, self.stored)
         except (OSError, KeyError, TypeError, ValueError):
             raise FileExistsError(
                 f"out must be a new or empty folder, or one of the same run: "
@@ -166,6 +152,15 @@ def check_data(path: Path, experiment: "Experiment", before: str | None) -> None
             f"config must be of the same data: {experiment.dataset_name} had the hash "
             f"{before} when {path} was written, and has {now}"
         )
+
+
+def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The versions that a run began with, and the others that it was resumed with."""
+    first = known.get("versions", now["versions"])
+    others = [*known.get("resumed_with", [])]
+    if now["versions"] not in (first, *others):
+        others.append(now["versions"])
+    return {"versions": first} | ({"resumed_with": others} if others else {})
 
 
 def asked(stored: dict[str, Any]) -> dict[str, Any]:

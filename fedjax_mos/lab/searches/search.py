@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.experiment import Experiment, check_experiment
 from fedjax_mos.lab.folders import as_json
-from fedjax_mos.lab.run_folder import alone
 from fedjax_mos.lab.searches.brackets import Bracket, brackets, cost
 from fedjax_mos.lab.searches.costs import Unit, costs_of
 from fedjax_mos.lab.searches.found import COLUMNS, RUNGS, Search, joined
@@ -84,6 +84,7 @@ def search(
         kept = plan_of(
             "search",
             experiment,
+            [lane.experiment for lane in all_lanes],
             axes=axes_of(all_lanes),
             lanes=[lane.label for lane in all_lanes],
             configurations=[as_json(point) for point in tried],

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment
-from fedjax_mos.lab.run_folder import alone
+from fedjax_mos.lab.folders import as_json
 from fedjax_mos.lab.stopping import stop_of
 from fedjax_mos.lab.sweeps.cube import Cube
 from fedjax_mos.lab.sweeps.grid import Range, configurations
@@ -65,7 +66,15 @@ def sweep(
     with alone(Path(out)):
         every = [piece._asdict() for piece in cut]
         axes, labels = axes_of(all_lanes), [lane.label for lane in all_lanes]
-        plan = plan_of("sweep", experiment, axes=axes, lanes=labels, pieces=every)
+        plan = plan_of(
+            "sweep",
+            experiment,
+            [lane.experiment for lane in all_lanes],
+            axes=axes,
+            lanes=labels,
+            configurations=[as_json(point) for point in tried],
+            pieces=every,
+        )
         ledger = Ledger(plan, Path(out), checkpoint_every)
         return _swept(experiment, all_lanes, cut, ledger, progress)
 
