@@ -172,7 +172,7 @@ def tune_numbers(
         names = wrt or tuple(shaped) or None
         sweeping = folder / "sweep"
         cube = random_baseline(experiment, names, tuned, seeds=seeds, out=sweeping)
-        tuned.write(folder, cube)
+        written(lambda: tuned.write(folder, cube), folder)
         found = cube.cells(tuned.objective)["mean"].min()
         cost = "the same cost" if cube.complete else "less cost (interrupted)"
         print(f"random sweep of {cost}: {found:.4g}")

@@ -34,7 +34,11 @@ _DATA = (Dataset, FederatedData)
 # What `as_json` writes, and `from_json` brings back.
 _PLAIN = (bool, int, float, str, type(None))
 _WRITTEN = (Schedule, np.ndarray, np.generic, jax.Array, Path, *_PLAIN)
-_DAMAGED = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
+# What reading a file that somebody has changed may raise.
+DAMAGED = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def config(experiment: "Experiment | None", kind: str, **more: Any) -> dict[str, Any]:
@@ -198,6 +202,5 @@ def read(folder: Path | str) -> "Result | Comparison | Cube | Search | Tuned":
         stored = read_json(path if path.exists() else folder / "plan.json")
         kind = stored["kind"] if isinstance(stored, dict) else "none"
         return readers[kind].read(folder)
-    # Files that somebody has changed may be wrong in any way.
-    except (*_DAMAGED, LookupError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{folder} holds no results of fedjax_mos: {error}") from error

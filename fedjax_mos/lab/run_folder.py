@@ -23,14 +23,14 @@ _FREE = ("rounds",)  # of which a resumed run may have more
 
 @contextmanager
 def given_back(folder: Path) -> Iterator[None]:
-    """Let a folder that was empty be so again, where what is to be run is refused.
+    """Let a folder that was empty be so again, where nothing could be run.
 
     Rounds that were run are never given away.
     """
     fresh = is_empty(folder)
     try:
         yield
-    except ValueError:
+    except (ValueError, RuntimeError, MemoryError):  # refused, or too much to compute
         ran = [*folder.rglob("checkpoints"), *folder.rglob("history.csv")]
         if fresh and not ran:
             for path in (p for p in folder.iterdir() if p.name not in (LOCK, WORDS)):
@@ -116,7 +116,8 @@ class RunFolder:
         try:
             found = folders.read_json(self.folder / folders.CONFIG)
             _fixed(found), found["complete"], _resumed(found, self.stored)
-        except (OSError, KeyError, TypeError, ValueError):
+            check_count("rounds", found["experiment"]["rounds"])
+        except folders.DAMAGED:
             raise FileExistsError(
                 f"out must be a new or empty folder, or one of the same run: "
                 f"{self.folder} is not"
@@ -132,13 +133,14 @@ def repeated(path: Path) -> "tuple[Experiment, int | None, str | None]":
         data = stored.get("data")
         if seeds is not None:
             check_count("seeds", seeds)
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        own = ", ".join(stored["own"])
+    except folders.DAMAGED as error:
         raise ValueError(
             f"config must be the config.json of a run: {path} is not ({error})"
         ) from error
     if experiment is None:
         raise ValueError(
-            f"{path} tells of objects given in Python ({', '.join(stored['own'])}): "
+            f"{path} tells of objects given in Python ({own}): "
             "resume there, with the same call"
         )
     return experiment, seeds, data

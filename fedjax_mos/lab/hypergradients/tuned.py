@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_mos.lab import folders, pictures
+from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.hypergradients.wrt import Named
 from fedjax_mos.lab.sweeps.cube import Cube
 
@@ -69,7 +70,8 @@ class Tuned:
         """config.json (with the numbers found), trajectory.csv and trajectory.png."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.frame.to_csv(folder / "trajectory.csv", index=False)
+        with whole(folder / "trajectory.csv") as path:
+            self.frame.to_csv(path, index=False)
         stored = folders.config(
             self.experiment,
             "tuning",
@@ -77,8 +79,9 @@ class Tuned:
             objective=self.objective,
             updates=self.updates,
         )
+        with whole(folder / "trajectory.png") as path:
+            self.trajectory(baseline).savefig(path, dpi=120)
         folders.write_json(folder / folders.CONFIG, stored)
-        self.trajectory(baseline).savefig(folder / "trajectory.png", dpi=120)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Tuned":

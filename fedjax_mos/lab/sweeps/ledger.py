@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_mos._version import __version__
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints, differences
+from fedjax_mos.folder_lock import refused
 from fedjax_mos.lab.files import attempt, whole
-from fedjax_mos.lab.folders import config, data_hash, read_json, write_json
+from fedjax_mos.lab.folders import DAMAGED, config, data_hash, read_json, write_json
 from fedjax_mos.lab.run_folder import is_empty
 from fedjax_mos.lab.structure import data_structure
 
@@ -126,12 +127,12 @@ def claim(out: Path, plan: dict[str, Any], inside: str) -> None:
     wanted = f"out must be a new folder or one of the same {plan['kind']}"
     if path.exists():
         _check_same(path, plan, wanted)
-        (out / inside).mkdir(exist_ok=True)
-        return
-    if not is_empty(out):
+    elif not is_empty(out):
         raise FileExistsError(f"{wanted}: {out} is neither")
-    write_json(path, plan)
-    (out / inside).mkdir(exist_ok=True)
+    with refused(out):
+        if not path.exists():
+            write_json(path, plan)
+        (out / inside).mkdir(exist_ok=True)
 
 
 def _check_same(path: Path, plan: dict[str, Any], wanted: str) -> None:
@@ -139,7 +140,7 @@ def _check_same(path: Path, plan: dict[str, Any], wanted: str) -> None:
     try:
         stored = read_json(path)
         version, later = stored.pop("version"), [*stored.pop("resumed_with", [])]
-    except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{wanted}: {path} is damaged ({error})") from error
     mine = {name: value for name, value in plan.items() if name != "version"}
     other = [n for n in mine | stored if mine.get(n) != stored.get(n)]
@@ -157,7 +158,8 @@ def _check_same(path: Path, plan: dict[str, Any], wanted: str) -> None:
         raise ValueError(f"{wanted}: in {path.parent} {text}")
     if version != __version__:
         later = list(dict.fromkeys([*later, __version__]))
-        write_json(path, stored | {"version": version, "resumed_with": later})
+        with refused(path.parent):
+            write_json(path, stored | {"version": version, "resumed_with": later})
         print(
             f"{path} was written by version {version} (now {__version__}): numbers "
             "may differ in their last digits",
