@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedjax_mos.engine.checkpoints import EVERY
+from fedjax_mos.engine.run import Stop
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders, summaries
 from fedjax_mos.lab.comparison_folder import claim, is_done, write_config
@@ -72,6 +73,7 @@ def compare(
     *,
     out: Path | str | None = None,
     target: float | None = None,
+    stop: Stop | None = None,
     progress: bool = True,
     checkpoint_every: float = EVERY,
 ) -> Comparison:
@@ -80,7 +82,8 @@ def compare(
     Members may differ in anything. Those on the same data see the same batches and,
     with the same sampler, the same cohorts. With `out`, results are written after every
     member, and the same call resumes a comparison that was ended. An interrupt (Ctrl-C)
-    ends it with the member under way.
+    ends it with the member under way. `stop(frame)` may end each member's run, as in
+    `Experiment.run`.
     """
     if not members:
         raise ValueError("members must hold at least one experiment: got none")
@@ -97,10 +100,11 @@ def compare(
     for member in members.values():
         member.check_seeds(seeds)
     if out is None:
-        return _compare(members, seeds, None, target, progress, checkpoint_every)
+        return _compare(members, seeds, None, target, stop, progress, checkpoint_every)
     with alone(Path(out)), given_back(Path(out)):
         claim(Path(out), members, seeds, target)
-        return _compare(members, seeds, Path(out), target, progress, checkpoint_every)
+        out = Path(out)
+        return _compare(members, seeds, out, target, stop, progress, checkpoint_every)
 
 
 def _compare(
@@ -108,6 +112,7 @@ def _compare(
     seeds: int,
     out: Path | None,
     target: float | None,
+    stop: Stop | None,
     progress: bool,
     checkpoint_every: float,
 ) -> Comparison:
@@ -127,6 +132,7 @@ def _compare(
         result = member.run(
             seeds,
             progress=progress,
+            stop=stop,
             out=folder,
             target=target,
             picture=False,

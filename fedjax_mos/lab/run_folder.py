@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import Checkpoints, differences
+from fedjax_mos.engine.run import Stop
 from fedjax_mos.folder_lock import LOCK, refused
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.files import PARTIAL, attempt
@@ -56,6 +57,7 @@ class RunFolder:
         experiment: "Experiment",
         seeds: int | None,
         target: float | None = None,
+        stop: Stop | None = None,
     ) -> None:
         self.folder = folder
         data = folders.data_hash(experiment)
@@ -66,6 +68,7 @@ class RunFolder:
             complete=False,
             data=data,
             asked_target=target,
+            stop=folders.as_json(stop),
         )
         self.stored = json.loads(json.dumps(stored, default=str))
         known = self._known()
@@ -84,7 +87,7 @@ class RunFolder:
                 f"{experiment.rounds}"
             )
         self.done = ran == experiment.rounds
-        self.resumed = {} if known is None else _resumed(known, self.stored)
+        self.resumed = _resumed(known or {}, self.stored)
         if known and not self.done:
             # What is there stays readable, as a run that was ended.
             with refused(folder):
@@ -133,12 +136,12 @@ def repeated(path: Path) -> "tuple[Experiment, int | None, str | None]":
         data = stored.get("data")
         if seeds is not None:
             check_count("seeds", seeds)
-        own = ", ".join(stored["own"])
+        own = ", ".join([*stored["own"], *(["stop"] if stored.get("stop") else [])])
     except folders.DAMAGED as error:
         raise ValueError(
             f"config must be the config.json of a run: {path} is not ({error})"
         ) from error
-    if experiment is None:
+    if experiment is None or own:
         raise ValueError(
             f"{path} tells of objects given in Python ({own}): "
             "resume there, with the same call"
@@ -157,12 +160,16 @@ def check_data(path: Path, experiment: "Experiment", before: str | None) -> None
 
 
 def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The versions that a run began with, and the others that it was resumed with."""
+    """What a result does not know: who stops it, and the versions that it began with.
+
+    Others are those that it was resumed with.
+    """
     first = known.get("versions", now["versions"])
     others = [*known.get("resumed_with", [])]
     if now["versions"] not in (first, *others):
         others.append(now["versions"])
-    return {"versions": first} | ({"resumed_with": others} if others else {})
+    said = {"versions": first, "stop": now["stop"]}
+    return said | ({"resumed_with": others} if others else {})
 
 
 def asked(stored: dict[str, Any]) -> dict[str, Any]:
@@ -173,4 +180,5 @@ def asked(stored: dict[str, Any]) -> dict[str, Any]:
 
 def _fixed(stored: dict[str, Any]) -> dict[str, Any]:
     """What must be the same for a run to be resumed."""
-    return asked(stored) | {n: stored[n] for n in ("seeds", "data")}
+    more = {n: stored[n] for n in ("seeds", "data")}
+    return asked(stored) | more | {"stop": stored.get("stop")}

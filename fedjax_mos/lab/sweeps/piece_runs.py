@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_mos.engine.run import INTERRUPTED
 from fedjax_mos.lab.assembled import Assembled
-from fedjax_mos.lab.stopping import until_reached
+from fedjax_mos.lab.stopping import LaneStop
 from fedjax_mos.lab.structure import hp_of
 from fedjax_mos.lab.sweeps.lanes import Lane, Piece
 from fedjax_mos.types import Key, RoundState
@@ -49,12 +49,13 @@ def filled_up(piece: Piece) -> list[int]:
 
 
 def own_rows(
-    history: "pd.DataFrame", piece: Piece, stop_at: float | None = None
+    history: "pd.DataFrame", piece: Piece, stop: LaneStop | None = None
 ) -> "pd.DataFrame | None":
     """The rows of a piece's own lanes, to where each stops; None: interrupted."""
     if history.attrs["ended"] == INTERRUPTED:
         return None
-    history = until_reached(history, stop_at)
+    if stop is not None:
+        history = stop.until(history)
     # Every row of a run.
     history["diverged"] = history["diverged"].groupby(history["lane"]).transform("any")
     history = history[history["lane"] < len(piece.lanes)].reset_index(drop=True)
