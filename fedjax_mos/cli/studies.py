@@ -15,7 +15,6 @@ from fedjax_mos.cli.arguments import (
     end,
     end_study,
     experiment_of,
-    new_folder,
     starting,
     written,
 )
@@ -66,11 +65,10 @@ def sweep_options(
     experiment = experiment_of(method, settings)
     check_target(target)
     listed, tried = tried_by(experiment, points, over, sweep)
-    folder = out or new_folder(None, "sweep")
     all_cores()
     if metric not in (None, *(known := experiment.build().metrics())):
         raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
-    with resumable(folder):
+    with resumable(out, "sweep") as folder:
         cube = sweep(
             experiment,
             listed,
@@ -149,9 +147,8 @@ def tune_numbers(
 
     experiment = experiment_of(method, settings)
     shaped = options.parse(schedules, "--schedule")
-    folder = new_folder(out, "tune")
     all_cores()
-    with resumable(folder):
+    with resumable(out, "tune") as folder:
         tuned = tune(
             experiment,
             wrt,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedjax_mos.engine.checkpoints import differences
 from fedjax_mos.folder_lock import refused
@@ -11,6 +11,7 @@ from fedjax_mos.lab import folders
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.run_folder import asked, is_empty
 from fedjax_mos.lab.setting_checks import check_count
+from fedjax_mos.lab.structure import data_structure
 
 
 def claim(
@@ -83,13 +84,17 @@ def write_config(
     target: float | None,
     complete: bool,
 ) -> None:
-    """Say what is compared, and whether all of it is there."""
+    """Say what is compared on which data, and whether all of it is there."""
+    known = {name: one for name, one in members.items() if one is not None}
+    apart = {data_structure(one): one for one in known.values()}
+    hashes = {which: folders.data_hash(one) for which, one in apart.items()}
     stored = {
         "kind": "comparison",
         "members": list(members),
         "complete": complete,
         "seeds": seeds,
         "target": target,
+        "data": {n: hashes[data_structure(one)] for n, one in known.items()},
         "experiments": {n: folders.config(one, "run") for n, one in members.items()},
     }
     folders.write_json(folder / folders.CONFIG, stored)
@@ -105,13 +110,23 @@ def is_done(folder: Path, member: Experiment) -> bool:
         return False  # who runs it says what is wrong
 
 
-def members_in(path: Path) -> tuple[dict[str, Experiment], int, float | None]:
-    """Members, number of seeds and target of a comparison's config.json."""
+class Asked(NamedTuple):
+    """What a comparison's config.json asks for, and what the data were."""
+
+    members: dict[str, Experiment]
+    seeds: int
+    target: float | None
+    data: dict[str, str]  # member -> hash, where that is known
+
+
+def asked_in(path: Path) -> Asked:
+    """What a comparison's config.json says, or a ValueError."""
     try:
         stored = folders.read_json(path)
         made = stored["experiments"].items()
         members = {name: folders.experiment_of(fields) for name, fields in made}
         seeds, target = stored["seeds"], number_in(stored["target"])
+        data = {n: str(v) for n, v in stored.get("data", {}).items() if n in members}
     except folders.DAMAGED as error:
         raise ValueError(
             f"config must be the config.json of a comparison: {path} is not ({error!r})"
@@ -121,7 +136,7 @@ def members_in(path: Path) -> tuple[dict[str, Experiment], int, float | None]:
         raise ValueError(
             f"the member {name} has objects given in Python: resume it there"
         )
-    return found, seeds, target
+    return Asked(found, seeds, target, data)
 
 
 def number_in(value: object) -> float | None:

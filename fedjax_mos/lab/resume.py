@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.compare import Comparison, compare
-from fedjax_mos.lab.comparison_folder import members_in, number_in
+from fedjax_mos.lab.comparison_folder import asked_in, number_in
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import repeated
@@ -30,9 +30,9 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
         raise ValueError(
             f"{folder} holds a {kind}: give the same command again to resume it"
         )
-    found, seeds, target = members_in(folder / folders.CONFIG)
-    members = {name: _with_rounds(one, rounds) for name, one in found.items()}
-    return compare(members, seeds, out=folder, target=target)
+    said = asked_in(folder / folders.CONFIG)
+    members = {name: _with_rounds(one, rounds) for name, one in said.members.items()}
+    return compare(members, said.seeds, out=folder, target=said.target)
 
 
 def _with_rounds(experiment: Experiment, rounds: int | None) -> Experiment:
