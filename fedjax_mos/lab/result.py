@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
+from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.lab import catalog, folders, summaries
 from fedjax_mos.lab.files import digests, whole
 from fedjax_mos.lab.showing import Shown
@@ -118,7 +120,7 @@ class Result(Shown):
             data=folders.data_hash(self.experiment),
             asked_target=target,
         )
-        folders.write_json(folder / "summary.json", self.summary(target))
+        folders.write_json(folder / "summary.json", self._told(folder, target))
         folders.write_arrays(folder / _PARAMS, self.params)
         if self.clients is not None:
             with whole(folder / _CLIENTS) as path:
@@ -131,6 +133,18 @@ class Result(Shown):
                 self.curves().savefig(path, dpi=120)
         stored["files"] = digests(folder / name for name in _FILES)
         folders.write_json(folder / folders.CONFIG, stored | dict(more or {}))
+
+    def _told(self, folder: Path, target: float | None) -> list[dict[str, Any]]:
+        """The summary; of seeds that diverged also why, probably, and what is left."""
+        good = Checkpoints(folder / "checkpoints").newest()
+        lost = {
+            "likely_cause": likely_cause(self.experiment),
+            "last_good_checkpoint": good and str(good.relative_to(folder.absolute())),
+        }
+        return [
+            one | (lost if one["diverged_at"] is not None else {})
+            for one in self.summary(target)
+        ]
 
     def write_orbax(self, folder: Path | str) -> None:
         """The parameters as an orbax checkpoint, for programs that read those."""
@@ -162,6 +176,18 @@ class Result(Shown):
             cohorts=pd.read_parquet(cohorts) if cohorts.exists() else None,
             clients=pd.read_csv(clients) if clients.exists() else None,
         )
+
+
+def likely_cause(experiment: "Experiment | None") -> str:
+    """Of a loss that is no finite number."""
+    parts = {} if experiment is None else experiment.parts
+    rates = [
+        f"{name} = {value}"
+        for part in parts.values()
+        for name, value in part.spec.hp.items()
+        if name.endswith("lr") and np.ndim(value) == 0
+    ]
+    return f"step sizes that are too large ({', '.join(rates) or 'of your own'})"
 
 
 def _check_files(folder: Path, written: Mapping[str, str]) -> None:
