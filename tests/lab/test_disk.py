@@ -1,5 +1,6 @@
 """Disks that are full, folders that go away, caches that cannot be used."""
 
+import atexit
 import dataclasses
 import os
 import shutil
@@ -185,6 +186,12 @@ def test_a_user_without_a_home_has_a_cache(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr("pathlib.Path.expanduser", homeless)
+    removed = []
+    monkeypatch.setattr(atexit, "register", lambda *call, **_: removed.append(call[1]))
+    machine._temporary.cache_clear()
     folder = machine.cache_folder()
     assert folder.is_dir() and os.access(folder, os.W_OK)
     assert folder == machine.cache_folder()
+    assert removed == [str(folder)]  # when the process ends
+    folder.rmdir()
+    machine._temporary.cache_clear()
