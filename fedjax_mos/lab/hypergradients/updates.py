@@ -64,12 +64,18 @@ def _read_all(paths: Sequence[Path]) -> Iterator[Update]:
 
 def _read(path: Path) -> Update:
     stored = read_json(path)
-    numbers = {n: _number(stored[n]) for n in ("value", "norm", "growth", "seconds")}
-    whole = {n: int(stored[n]) for n in ("horizon", "cost")}
-    slope = np.array(stored["slope"], float).tolist()  # null: not a finite number
-    means = {n: _number(value) for n, value in stored["means"].items()}
-    texts = {"still": list(stored["still"]), "unstable": str(stored["unstable"])}
-    return Update(slope=slope, means=means, **numbers, **whole, **texts)
+    return Update(
+        value=_number(stored["value"]),
+        slope=np.array(stored["slope"], float).tolist(),  # null: not a finite number
+        means={name: _number(value) for name, value in stored["means"].items()},
+        still=list(stored["still"]),
+        norm=_number(stored["norm"]),
+        growth=_number(stored["growth"]),
+        unstable=str(stored["unstable"]),
+        horizon=int(stored["horizon"]),
+        cost=int(stored["cost"]),
+        seconds=_number(stored["seconds"]),
+    )
 
 
 def _number(value: float | None) -> float:

@@ -69,7 +69,12 @@ def optuna_study(
         if isinstance(study, Path | str):
             folder = Path(study)
             stack.enter_context(alone(folder))
-            words = {"metric": goal, "batch": batch, "seeds": seeds, "eta": eta}
+            words: dict[str, Any] = {
+                "metric": goal,
+                "batch": batch,
+                "seeds": seeds,
+                "eta": eta,
+            }
             tried = {n: repr(d) for n, d in space.items()}
             plan = plan_of("study", experiment, **words, rungs=rungs, over=tried)
             claim(folder, plan, _BATCHES)
