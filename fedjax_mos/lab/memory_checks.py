@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
 _TREES = 4  # of parameters, that a method and its channels keep per client, or fewer
+_STEP = 12  # bytes of a local step's key and epoch
 _NUMBER = 4  # bytes of an input as a model sees it, and of an example's position
 
 
@@ -32,7 +33,7 @@ def check_work(
     check_fits(
         f"a batch_size of {batch:,} in {steps:,} local steps, for {slots:,} clients at "
         "a time,",
-        slots * batch * _NUMBER * (numbers + steps),
+        slots * (batch * _NUMBER * (numbers + steps) + _STEP * steps),
         "take smaller batches, fewer steps or epochs",
     )
 

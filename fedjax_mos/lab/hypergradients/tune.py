@@ -80,7 +80,7 @@ def tune(
         if value < least:
             raise ValueError(f"{name} must be at least {least}: got {value}")
     one.check_seeds(seeds)
-    check_most(candidates, seeds)
+    check_most(candidates, seeds, "candidates")
     check_number("step_size", step_size, Interval(0, math.inf, open_low=True))
     shapes = {n: shape_of(n, text, one.rounds) for n, text in (schedules or {}).items()}
     one.build(lanes=seeds)  # what does not fit

@@ -47,7 +47,7 @@ def search_all(
     """
     if random < 1:
         raise ValueError(f"random must be at least 1: got {random}")
-    check_most(random, seeds)
+    check_most(random, seeds, "draws")
     names = [*catalog.ALGORITHMS] if algorithms is None else [*algorithms]
     for name in names:
         catalog.check_name("algorithm", catalog.ALGORITHMS, name)

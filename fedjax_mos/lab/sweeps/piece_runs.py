@@ -21,7 +21,10 @@ def check_lanes(lanes: Sequence[Lane], *, may_stop: bool) -> None:
     """Raise a ValueError for experiments that cannot be lanes."""
     for one in (lane.experiment for lane in lanes):
         if one.cohorts:
-            raise ValueError("cohorts are kept by runs and comparisons: got cohorts")
+            raise ValueError(
+                "cohorts must be false here, since cohorts are kept by runs and "
+                "comparisons: got True"
+            )
         if one.stop_at is not None and not may_stop:
             raise ValueError(
                 f"a search stops runs by itself: stop_at must not be given, got "
