@@ -136,6 +136,14 @@ def write_json(path: Path, value: Any) -> None:
         partial.write_text(text + "\n")
 
 
+def write_winner(folder: Path, experiment: "Experiment | None") -> None:
+    """winner.json, what `run --config` takes to train what a study has chosen."""
+    if experiment is not None:
+        data = data_hash(experiment)
+        stored = config(experiment, "run", seeds=None, data=data)
+        write_json(folder / "winner.json", stored)
+
+
 def _finite(value: Any) -> Any:
     """JSON knows no NaN and no infinity."""
     if isinstance(value, Mapping):

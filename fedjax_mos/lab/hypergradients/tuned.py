@@ -67,11 +67,12 @@ class Tuned:
         return pictures.trajectory(way, self.objective, list(self.hp), best, found)
 
     def write(self, folder: Path | str, baseline: Cube | None = None) -> None:
-        """config.json (with the numbers found), trajectory.csv and trajectory.png."""
+        """config.json (with the numbers), winner.json, trajectory.csv and .png."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with whole(folder / "trajectory.csv") as path:
             self.frame.to_csv(path, index=False)
+        folders.write_winner(folder, self.experiment)
         stored = folders.config(
             self.experiment,
             "tuning",

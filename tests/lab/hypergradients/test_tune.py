@@ -264,7 +264,7 @@ def test_command_line(tmp_path, capsys):
     words += " --model logistic --wrt lr --set lr=0.01 --candidates 4"
     cli.main([*words.split(), "--out", str(out)])
     names = {"config.json", "trajectory.csv", "trajectory.png", "plan.json"}
-    names |= {"updates", "search", "sweep"}
+    names |= {"updates", "search", "sweep", "winner.json"}
     seen = {path.name for path in out.iterdir() if path.name[0] != "."}
     assert seen == names
     tuned, said = fm.read(out), capsys.readouterr().out
