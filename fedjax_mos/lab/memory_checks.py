@@ -30,9 +30,10 @@ def check_work(
     inputs = jax.tree.leaves(people.train.x)
     numbers = sum(leaf.size // max(leaf.shape[0], 1) for leaf in inputs)
     batch, slots = experiment.batch_size, _at_once(sim.backend.name, experiment.cohort)
+    passes = experiment.epochs
+    work = f"{steps:,} local steps" if passes is None else f"{passes:,} epochs"
     check_fits(
-        f"a batch_size of {batch:,} in {steps:,} local steps, for {slots:,} clients at "
-        "a time,",
+        f"a batch_size of {batch:,} in {work}, for {slots:,} clients at a time,",
         slots * (batch * _NUMBER * (numbers + steps) + _STEP * steps),
         "take smaller batches, fewer steps or epochs",
     )

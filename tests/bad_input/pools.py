@@ -84,9 +84,8 @@ FIELDS: dict[str, Pool] = {
     "held_out": Pool(float, ("0", "0.2", "0.5"), ("1", "-0.1", "1.5", "x", *NAN_INF)),
     "stop_at": Pool(float, ("0.5", "1"), ("0", "-1", "2", "x", *NAN_INF)),
     "importance": name("size", "uniform"),
-    "diagnostics": Pool(
-        lambda text: (text,), ("client_drift", "squared_gradient_norm"), ("nope", "")
-    ),
+    # Others need methods of some kind.
+    "diagnostics": Pool(lambda text: (text,), ("squared_gradient_norm",), ("nope", "")),
     "per_client": name("off", "global", "personal", bad=("local",)),
     "backend": name(
         "auto",

@@ -40,7 +40,10 @@ HUGE = 2**31 - 1
     [
         ({"batch_size": HUGE}, "a batch_size of 2,147,483,647 in 1 local steps"),
         ({"steps": HUGE}, "a batch_size of 4 in 2,147,483,647 local steps"),
-        ({"steps": None, "epochs": HUGE}, "local steps, for 2 clients at a time"),
+        (
+            {"steps": None, "epochs": HUGE},
+            "4 in 2,147,483,647 epochs, for 2 clients at a time",
+        ),
         ({"algorithm": "lag", "options": {"horizon": HUGE}}, "horizon=2147483"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
