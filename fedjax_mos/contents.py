@@ -61,11 +61,9 @@ def _texts(value: Any, seen: Seen) -> Iterator[str]:
         yield name
         return
     inside = _inside(value)
-    yield type(value).__qualname__
-    if inside is None:
-        yield uuid.uuid4().hex
-        return
-    for part in inside:
+    parts = [uuid.uuid4().hex] if inside is None else [*inside]
+    yield f"{type(value).__qualname__} of {len(parts)}"
+    for part in parts:
         yield from _texts(part, seen)
 
 
@@ -151,7 +149,9 @@ def _library_name(value: Any) -> str | None:
 
 def _is_library(module: str | None) -> bool:
     """Whether a module was installed, and is what its version says."""
-    file = getattr(sys.modules.get(module or ""), "__file__", None)
     if module is None or module == "__main__":
         return False
-    return file is None or str(file).startswith(_LIBRARIES)
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:  # part of Python itself, or made on the fly
+        return module.partition(".")[0] in sys.stdlib_module_names
+    return str(file).startswith(_LIBRARIES)

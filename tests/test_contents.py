@@ -68,6 +68,7 @@ PAIRS = {
         fm.spec(optax.sgd, learning_rate=1),
     ),
     "library": (jnp.tanh, jnp.sin),
+    "nesting": ([1, [2], 3], [1, [2, 3]]),
     "mapping": ({"a": power(2)}, {"a": power(3)}),
 }
 
