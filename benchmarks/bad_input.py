@@ -70,6 +70,7 @@ def processes(number: int, scratch: Path, count: int = 20) -> None:
         command_lines.run,
         command_lines.compare,
         command_lines.sweep,
+        command_lines.search,
         command_lines.tune,
         command_lines.words_only,
         files.npz,

@@ -1,6 +1,8 @@
 """CPU devices, and the cache of compiled programs."""
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from functools import cache
@@ -101,7 +103,9 @@ def cache_folder() -> Path:
 @cache
 def _temporary() -> str:
     """A folder that only this process has: executables are read from nobody else's."""
-    return tempfile.mkdtemp(prefix="fedjax_mos-")
+    folder = tempfile.mkdtemp(prefix="fedjax_mos-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def cores() -> int:

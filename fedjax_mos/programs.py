@@ -13,6 +13,7 @@ import hashlib
 import os
 import pickle
 import platform
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -119,8 +120,14 @@ def _apart_from_jax() -> Iterator[list[str]]:
 
 
 def folder() -> Path:
-    """Where the programs are."""
-    return cache_folder() / "programs"
+    """Where the programs are: beside JAX's own, if it was told where."""
+    told = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    return Path(told) / "fedjax_mos" if told else cache_folder() / "programs"
+
+
+@cache
+def _say_once(why: str) -> None:
+    print(f"{why}: no program is kept", file=sys.stderr)
 
 
 def _settings() -> tuple:
@@ -189,7 +196,7 @@ def _save(path: Path, program: Any) -> None:
     """Keep a program, if it can be kept; whole or not at all."""
     from jax.experimental import serialize_executable
 
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception), _said():
         used = [s.device_set for s in jax.tree.leaves(program.input_shardings)]
         ids = {device.id for device in set.union(*used)}
         rest = pickle.dumps((serialize_executable.serialize(program), ids))
@@ -199,6 +206,15 @@ def _save(path: Path, program: Any) -> None:
             file.write(hashlib.sha256(rest).digest() + rest)
         os.replace(name, path)
         _forget()
+
+
+@contextlib.contextmanager
+def _said() -> Iterator[None]:
+    """Say once that the folder cannot be written; that is no reason to stop."""
+    try:
+        yield
+    except OSError as error:
+        _say_once(f"{folder()} cannot be written ({error.strerror})")
 
 
 def _forget() -> None:

@@ -36,12 +36,18 @@ def bytes_of(tree: PyTree) -> int:
 
 
 def fingerprint(tree: PyTree) -> str:
-    """A hash of all arrays in a tree: tells one data set or state from another."""
+    """A hash of all arrays in a tree with their shapes and types.
+
+    It tells one data set or state from another.
+    """
     total = hashlib.sha256()
     for leaf in jax.tree.leaves(tree):
         is_key = jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key)
         plain = jax.random.key_data(leaf) if is_key else leaf
-        total.update(np.ascontiguousarray(plain).data)
+        array = np.asarray(plain)
+        total.update(f"{array.shape} {array.dtype} ".encode())
+        # As bytes, since types that NumPy does not have (bfloat16) give no buffer.
+        total.update(np.ascontiguousarray(array).view(np.uint8).data)
     return total.hexdigest()[:16]
 
 

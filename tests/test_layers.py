@@ -19,8 +19,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports from its own folder and from lower layers; a layer's folders are apart.
 LAYERS = (
     ("types", "_version"),
-    ("tree", "latest", "schedule", "signatures", "machine", "memory"),
-    ("components", "programs"),
+    ("tree", "latest", "schedule", "signatures", "machine", "memory", "folder_lock"),
+    ("components", "contents", "programs"),
     ("data", "channels", "models", "backends"),
     ("client",),
     ("objectives", "samplers", "engine"),

@@ -2,9 +2,7 @@
 
 import pytest
 
-import fedjax_mos as fm
 from fedjax_mos import memory
-from fedjax_mos.lab import assemble
 
 
 def test_limits_count(monkeypatch, tmp_path):
@@ -24,19 +22,3 @@ def test_numbers_are_told():
     told = r"it needs at least 1,073,741,824.0 GiB and the machine has .* GiB: stop"
     with pytest.raises(ValueError, match=told):
         memory.check_fits("it", 2**60, "stop")
-
-
-@pytest.mark.parametrize(("algorithm", "fits"), [("fedavg", True), ("scaffold", False)])
-def test_states_of_clients_count(algorithm, fits, monkeypatch):
-    """One tree per client is allocated three times before a word is said."""
-    few = fm.Experiment(algorithm=algorithm, clients=20, cohort=2, model="mlp")
-    # 4,810 parameters: 21 trees of 20 kB do not fit, some four do.
-    monkeypatch.setattr(assemble, "machine_memory", lambda: 2**18)
-    monkeypatch.setattr(memory, "machine_memory", lambda: 2**18)
-    if fits:
-        few.build()
-        return
-    with pytest.raises(
-        ValueError, match="scaffold/acs with .* mlp of 4,810 .* 20 clients"
-    ):
-        few.build()

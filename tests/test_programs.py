@@ -22,6 +22,7 @@ SMALL = fm.Experiment(
 def cache(monkeypatch, tmp_path):
     """Programs are kept, in a folder of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setattr(programs, "keeps_programs", lambda: True)
     return tmp_path
 
@@ -185,3 +186,20 @@ def test_moments_tell_inputs_apart():
         people = population.population_of(one)
         tokens.append(people.token)
     assert tokens[0] != tokens[1]
+
+
+def test_jax_says_where_programs_are(monkeypatch, tmp_path):
+    """A cache that was moved to a larger disk, half of which stays behind."""
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "large"))
+    assert programs.folder() == tmp_path / "large" / "fedjax_mos"
+
+
+def test_a_folder_that_cannot_be_written_is_said_once(monkeypatch, tmp_path, capsys):
+    """Programs that are compiled anew in every process, and nobody knows why."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "file"))
+    program = jax.jit(lambda x: x + 1).lower(1.0).compile()
+    for name in "ab":
+        programs._save(programs.folder() / name, program)
+    said = capsys.readouterr().err
+    assert said.count("no program is kept") == 1 and str(tmp_path) in said

@@ -63,11 +63,10 @@ def lag(
     """
     if xi and min(xi) < 0:
         raise ValueError(f"xi must not be negative: got {tuple(xi)}")
-    weights = xi or (1 / horizon,) * horizon
 
     def init(params: Params, key: Key) -> tuple[Server, tuple]:
         zero = jnp.zeros((), tree.float_dtype(params))
-        moves = jnp.zeros(len(weights), zero.dtype)
+        moves = jnp.zeros(len(xi) or horizon, zero.dtype)
         return Server(params, optax.tree.zeros_like(params), moves, zero), ()
 
     def client(

@@ -24,7 +24,7 @@ def backend_named(
     kind, slots = backend_parts(name)
     if kind == "auto":
         kind, slots = choose(params, cohort, lanes, ragged)
-    inner = vmapped() if slots is None else chunked(slots)
+    inner = vmapped() if slots is None else chunked(min(slots, cohort))
     if kind == "sharded":
         return sharded(inner=inner)
     if kind == "spread":

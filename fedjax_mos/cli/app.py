@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "data": ("inquiries", "data", "Fetch a data set."),
     "doctor": ("doctor", "doctor", "Say what is installed, found and wrong."),
 }
-INTERRUPTED, DIVERGED, UNWRITTEN = 130, 3, 4  # exit statuses
+INTERRUPTED, FAILED, DIVERGED, UNWRITTEN = 130, 1, 3, 4  # exit statuses
 
 
 def main(args: list[str] | None = None) -> None:
@@ -55,8 +55,14 @@ def main(args: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stdout = None
     except (ValueError, OSError, MemoryError) as error:
-        print(f"fedjax-mos: {error or 'not enough memory'}", file=sys.stderr)
+        print(f"fedjax-mos: {str(error) or 'not enough memory'}", file=sys.stderr)
         raise SystemExit(2) from None
+    except RuntimeError as error:
+        if type(error).__name__ != "JaxRuntimeError":  # nothing imports JAX for this
+            raise
+        why = str(error).partition("\n")[0]
+        print(f"fedjax-mos: the machine could not compute this: {why}", file=sys.stderr)
+        raise SystemExit(FAILED) from None
     except KeyboardInterrupt:
         print("fedjax-mos: interrupted", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None

@@ -5,6 +5,7 @@ not wait for JAX.
 """
 
 import itertools
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -86,6 +87,20 @@ def new_folder(out: Path | None, name: str) -> Path:
 
 
 @contextmanager
+def results_in(out: Path | None, name: str) -> Iterator[Path]:
+    """`new_folder`; one under runs/ goes again where nothing could be run."""
+    folder = new_folder(out, name)
+    try:
+        yield folder
+    except (ValueError, RuntimeError, MemoryError):
+        from fedjax_mos.lab.run_folder import is_empty
+
+        if out is None and is_empty(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@contextmanager
 def writable(path: Path, kind: str = "folder") -> Iterator[None]:
     """Name the argument where the system only says what it did not like."""
     try:
@@ -99,16 +114,12 @@ def writable(path: Path, kind: str = "folder") -> Iterator[None]:
         ) from error
 
 
-def repeated(
-    config: Path, method: "Method", settings: tuple[str, ...]
-) -> "tuple[Experiment, int | None, str | None]":
-    """The experiment, number of seeds and hash of the data of a config.json."""
-    from fedjax_mos.lab import run_folder
+def check_alone(method: "Method", settings: tuple[str, ...]) -> None:
+    """Refuse options beside a config.json, which says everything."""
     from fedjax_mos.lab.setting import Method
 
     if settings or method != Method():
         raise ValueError("config says everything: give no other option with it")
-    return run_folder.repeated(config)
 
 
 def check_target(target: float | None) -> None:

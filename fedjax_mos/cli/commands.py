@@ -9,11 +9,11 @@ from fedjax_mos.cli.arguments import (
     Flat,
     Settings,
     all_cores,
+    check_alone,
     check_target,
     end_run,
     experiment_of,
-    new_folder,
-    repeated,
+    results_in,
     starting,
 )
 from fedjax_mos.lab.default_names import DEFAULT_COMPARISON
@@ -36,26 +36,33 @@ def run(
         out: Folder for the results; by default a new one under runs/. One of the same
             run is resumed.
         target: Test accuracy of "rounds to target"; by default the data set's.
-        config: The config.json of an earlier run, to be repeated as it was.
+        config: The config.json of earlier results of any command, to be repeated as
+            they were.
         checkpoint_every: Seconds between checkpoints, from which the run is resumed.
     """
+    if config is not None:
+        from fedjax_mos.cli.repeating import kind_in, repeat
+
+        check_alone(method, settings)
+        if (kind := kind_in(config)) != "run":
+            return repeat(config, kind, out, checkpoint_every)
     starting()
-    from fedjax_mos.lab.run_folder import check_data
+    from fedjax_mos.lab.run_folder import check_data, repeated
 
     seeds = data = None
     if config is None:
         experiment = experiment_of(method, settings)
     else:
-        experiment, seeds, data = repeated(config, method, settings)
+        experiment, seeds, data = repeated(config)
     check_target(target)
     all_cores()
     experiment.build(lanes=seeds or 1)  # all that is wrong is said before a folder is
     if config is not None:
         check_data(config, experiment, data)
-    folder = new_folder(out, experiment.title.replace("/", "-"))
-    result = experiment.run(
-        seeds, out=folder, target=target, checkpoint_every=checkpoint_every
-    )
+    with results_in(out, experiment.title.replace("/", "-")) as folder:
+        result = experiment.run(
+            seeds, out=folder, target=target, checkpoint_every=checkpoint_every
+        )
     print(result.text(target))
     end_run(folder, result)
 
@@ -123,9 +130,9 @@ def compare_methods(
     all_cores()
     for member in members.values():
         member.build(lanes=seeds)  # all that is wrong is said before a folder is
-    folder = new_folder(out, "compare")
-    found = compare(
-        members, seeds, out=folder, target=target, checkpoint_every=checkpoint_every
-    )
+    with results_in(out, "compare") as folder:
+        found = compare(
+            members, seeds, out=folder, target=target, checkpoint_every=checkpoint_every
+        )
     print(found.text(target))
     end_run(folder, found)

@@ -14,7 +14,6 @@ from fedjax_mos.cli.arguments import (
     end,
     end_study,
     experiment_of,
-    new_folder,
     starting,
     written,
 )
@@ -79,9 +78,8 @@ def search_options(
         _search_all(experiment, random, seeds, target, out)
         return
     listed, tried = tried_by(experiment, points, over, search)
-    folder = out or new_folder(None, "search")
     all_cores()
-    with resumable(folder):
+    with resumable(out, "search") as folder:
         found = search(
             experiment,
             listed,
@@ -121,10 +119,9 @@ def _search_all(
 ) -> None:
     from fedjax_mos.lab.searches.all_methods import DRAWS, search_all
 
-    folder = out or new_folder(None, "search")
     all_cores()
     draws = DRAWS if random is None else random
-    with resumable(folder):
+    with resumable(out, "search") as folder:
         found = search_all(experiment, random=draws, seeds=seeds, out=folder)
     print(found.printed(target).text())
     print(f"{folder / 'tuned.toml'} has the numbers")

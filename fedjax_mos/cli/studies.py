@@ -15,7 +15,6 @@ from fedjax_mos.cli.arguments import (
     end,
     end_study,
     experiment_of,
-    new_folder,
     starting,
     written,
 )
@@ -66,11 +65,10 @@ def sweep_options(
     experiment = experiment_of(method, settings)
     check_target(target)
     listed, tried = tried_by(experiment, points, over, sweep)
-    folder = out or new_folder(None, "sweep")
     all_cores()
     if metric not in (None, *(known := experiment.build().metrics())):
         raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
-    with resumable(folder):
+    with resumable(out, "sweep") as folder:
         cube = sweep(
             experiment,
             listed,
@@ -149,9 +147,8 @@ def tune_numbers(
 
     experiment = experiment_of(method, settings)
     shaped = options.parse(schedules, "--schedule")
-    folder = new_folder(out, "tune")
     all_cores()
-    with resumable(folder):
+    with resumable(out, "tune") as folder:
         tuned = tune(
             experiment,
             wrt,
@@ -172,7 +169,7 @@ def tune_numbers(
         names = wrt or tuple(shaped) or None
         sweeping = folder / "sweep"
         cube = random_baseline(experiment, names, tuned, seeds=seeds, out=sweeping)
-        tuned.write(folder, cube)
+        written(lambda: tuned.write(folder, cube), folder)
         found = cube.cells(tuned.objective)["mean"].min()
         cost = "the same cost" if cube.complete else "less cost (interrupted)"
         print(f"random sweep of {cost}: {found:.4g}")

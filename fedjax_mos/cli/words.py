@@ -6,22 +6,29 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedjax_mos.cli.app import COMMANDS, call, words
-from fedjax_mos.cli.arguments import end
+from fedjax_mos.cli.arguments import end, results_in
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """Keep the words in a folder that is new; say how to resume it, if interrupted."""
+def resumable(out: Path | None, name: str) -> Iterator[Path]:
+    """`out` or a new folder, with the words in it where it holds nothing yet.
+
+    Says how to resume it, if interrupted.
+    """
+    from fedjax_mos.folder_lock import alone
+    from fedjax_mos.lab.files import whole
     from fedjax_mos.lab.run_folder import WORDS, is_empty
 
-    with suppress(OSError):  # what cannot be written is refused by who needs it
-        folder.mkdir(parents=True, exist_ok=True)
-        if is_empty(folder):
-            (folder / WORDS).write_text(json.dumps(words()))
-    try:
-        yield
-    except KeyboardInterrupt:
-        end(folder, False, f"fedjax-mos resume {folder} resumes it")
+    with results_in(out, name) as folder:
+        # What cannot be written, or is in use, is refused by who needs it.
+        with suppress(OSError, ValueError), alone(folder):
+            if is_empty(folder):
+                with whole(folder / WORDS) as path:
+                    path.write_text(json.dumps(words()))
+        try:
+            yield folder
+        except KeyboardInterrupt:
+            end(folder, False, f"fedjax-mos resume {folder} resumes it")
 
 
 def said_in(folder: Path) -> list[str] | None:
@@ -41,8 +48,8 @@ def said_in(folder: Path) -> list[str] | None:
     return found
 
 
-def say_again(said: list[str], folder: Path) -> None:
-    """The same command with this folder."""
+def say_again(said: list[str], folder: Path | None) -> None:
+    """The same command with this folder, or with a new one."""
     name, *rest = said
     kept = []
     skip = False
@@ -50,4 +57,4 @@ def say_again(said: list[str], folder: Path) -> None:
         if not skip and word != "--out" and not word.startswith("--out="):
             kept.append(word)
         skip = word == "--out"
-    call(name, [*kept, "--out", str(folder)])
+    call(name, kept if folder is None else [*kept, "--out", str(folder)])

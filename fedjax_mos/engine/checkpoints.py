@@ -2,7 +2,7 @@
 
 A folder holds one folder per checkpoint, named after its round, each written under
 another name and renamed, so that one that exists is whole. A list of hashes in it tells
-a damaged one, and the one before it is then used; two are kept.
+a damaged one, which is put aside, and the one before it is then used; two are kept.
 """
 
 import contextlib
@@ -21,10 +21,11 @@ import numpy as np
 
 from fedjax_mos._version import __version__
 from fedjax_mos.engine.history import as_cells
+from fedjax_mos.engine.stored_state import read_state, save_state, shapes_of
 from fedjax_mos.types import PyTree
 
 EVERY = 60.0  # seconds between checkpoints
-FORMAT = 1
+FORMAT = 2
 _KEPT = 2
 _HASHES, _ABOUT, _HISTORY, _STATE = "hashes.json", "about.json", "history.npz", "state"
 
@@ -41,16 +42,17 @@ class Checkpoints:
         folder: Path | str,
         about: Mapping[str, Any] | None = None,
         every: float = EVERY,
+        layout: str = "",
     ) -> None:
         # orbax wants absolute paths.
         self.folder = Path(folder).absolute()
         self.about = json.loads(json.dumps(about or {}, default=str))
-        self.every = every
+        self.every, self.layout = every, layout
         self.spoke = time.monotonic()
 
-    def of(self, **more: Any) -> "Checkpoints":
-        """The same folder, with more that must be the same."""
-        return Checkpoints(self.folder, self.about | more, self.every)
+    def of(self, layout: str, **more: Any) -> "Checkpoints":
+        """The same folder, with more that must be the same; a new layout is said."""
+        return Checkpoints(self.folder, self.about | more, self.every, layout)
 
     def wanted(self, interrupted: bool, ended: bool) -> bool:
         """Whether to write one now: it is time, or the run ends (not if it was short).
@@ -72,15 +74,15 @@ class Checkpoints:
         try:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
-            _save_state(partial / _STATE, state)
+            save_state(partial / _STATE, state)
             cells = {n: _packed(v) for n, v in history.items()}
             np.savez(partial / _HISTORY, allow_pickle=False, **cells)
             about = {
                 "format": FORMAT,
-                "version": __version__,
-                "jax": jax.__version__,
+                "made": self._made(),
                 "round": round,
                 "metrics": metrics,
+                "state": shapes_of(state),
                 "about": self.about,
             }
             (partial / _ABOUT).write_text(json.dumps(about, indent=2))
@@ -92,7 +94,8 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             written = False
         else:
-            for old in self._all()[:-_KEPT]:
+            others = [old for old in self._all() if old != path]
+            for old in others[: 1 - _KEPT]:
                 shutil.rmtree(old, ignore_errors=True)
             written = True
         self.spoke = time.monotonic()
@@ -105,30 +108,44 @@ class Checkpoints:
         for path in reversed(self._all()):
             if not _is_whole(path):
                 print(f"{path} is damaged: the one before is used", file=sys.stderr)
+                _put_aside(path)
                 continue
             stored = json.loads((path / _ABOUT).read_text())
-            self._check(path, stored)
+            self._check(path, stored, like)
             with np.load(path / _HISTORY, allow_pickle=False) as file:
                 history = {name: as_cells(file[name]) for name in file.files}
-            return _read_state(path / _STATE, like), history, stored["metrics"]
+            return read_state(path / _STATE, like), history, stored["metrics"]
         return None
 
     def newest(self) -> Path | None:
-        """The latest one, if there is any."""
-        return self._all()[-1] if self._all() else None
+        """The latest one that is whole, if there is any."""
+        return next(filter(_is_whole, reversed(self._all())), None)
 
-    def _check(self, path: Path, stored: dict[str, Any]) -> None:
+    def _made(self) -> dict[str, Any]:
+        """What last digits depend on: another one is said, and does not matter else."""
+        return {
+            "version": __version__,
+            "jax": jax.__version__,
+            "platform": jax.default_backend(),
+            "number of devices": jax.device_count(),
+            "layout": self.layout,
+        }
+
+    def _check(self, path: Path, stored: dict[str, Any], like: PyTree) -> None:
         if stored["format"] != FORMAT:
             raise ValueError(
                 f"{path} has the format {stored['format']}, this version reads {FORMAT}"
             )
         if different := differences(stored["about"], self.about):
             raise ValueError(f"{path} is of another run: {different}")
-        for name, now in (("version", __version__), ("jax", jax.__version__)):
-            if stored[name] != now:
+        if different := differences(stored["state"], shapes_of(like)):
+            raise ValueError(f"{path} has a state of other shapes: {different}")
+        for name, now in self._made().items():
+            if stored["made"].get(name) != now:
                 print(
-                    f"{path} was written with another {name}, {stored[name]} (now "
-                    f"{now}): numbers may differ in their last digits",
+                    f"{path} was written with another {name}, "
+                    f"{stored['made'].get(name)} (now {now}): numbers may differ in "
+                    "their last digits",
                     file=sys.stderr,
                 )
 
@@ -159,48 +176,6 @@ def differences(before: Any, now: Any, name: str = "") -> str:
     return "" if before == now else f"{name} was {before} and is {now}"
 
 
-def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(
-        leaf.dtype, jax.dtypes.prng_key
-    )
-
-
-def _plain(state: PyTree) -> dict[str, Any]:
-    """The leaves by number; keys as their data. Empty ones have none to keep."""
-    leaves = jax.tree.leaves(state)
-    return {
-        f"{i:05}": jax.random.key_data(leaf) if _is_key(leaf) else leaf
-        for i, leaf in enumerate(leaves)
-        if leaf.size
-    }
-
-
-def _save_state(path: Path, state: PyTree) -> None:
-    import orbax.checkpoint as ocp
-
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(path, _plain(state))
-
-
-def _read_state(path: Path, like: PyTree) -> PyTree:
-    """As NumPy arrays, for a backend to place."""
-    import orbax.checkpoint as ocp
-
-    with ocp.StandardCheckpointer() as checkpointer:
-        whole = jax.tree.map(
-            lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(_plain, like)
-        )
-        found = checkpointer.restore(path, whole)
-    leaves, tree = jax.tree.flatten(like)
-    back = [
-        jax.random.wrap_key_data(found[f"{i:05}"], impl=jax.random.key_impl(leaf))
-        if _is_key(leaf)
-        else found.get(f"{i:05}", leaf)
-        for i, leaf in enumerate(leaves)
-    ]
-    return jax.tree.unflatten(tree, back)
-
-
 def _packed(values: np.ndarray) -> np.ndarray:
     """A column; one whose cells are arrays as one array with more axes."""
     if values.dtype != object:
@@ -220,6 +195,14 @@ def _hashes(folder: Path, sync: bool = False) -> dict[str, str]:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             found[str(path.relative_to(folder))] = digest
     return found
+
+
+def _put_aside(path: Path) -> None:
+    """Out of the way of others; a folder that cannot be written stays as it is."""
+    aside = path.with_name(f"{path.name}.damaged")
+    with contextlib.suppress(OSError):
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
 
 
 def _is_whole(path: Path) -> bool:

@@ -22,16 +22,16 @@ from fedjax_mos.types import (
 _EXTRA = 0x45  # folded into the key of rounds that do not count
 
 
-def stops(update: HostUpdate | None, first: int, last: int) -> list[int]:
-    """The rounds in (first, last) before which the host has work.
+def next_stop(update: HostUpdate | None, after: int, last: int) -> int:
+    """The first round in (after, last) before which the host has work, or `last`.
 
-    >>> stops(HostUpdate(compute=None, every=2), first=1, last=7)
-    [2, 4, 6]
+    >>> next_stop(HostUpdate(compute=None, every=2), after=2, last=7)
+    4
     """
     if update is None:
-        return []
-    between = range(first + 1, last)
-    return [t for t in between if due(update, t) or t == update.warm_up]
+        return last
+    between = range(after + 1, last)
+    return next((t for t in between if due(update, t) or t == update.warm_up), last)
 
 
 def due(update: HostUpdate, at: int) -> bool:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_mos.contents import contents
 from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.block import MOST, advance, is_compiled
 from fedjax_mos.engine.checkpoints import Checkpoints
@@ -17,6 +18,7 @@ from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import Pace, deferred_interrupt
 from fedjax_mos.engine.progress import Progress
 from fedjax_mos.engine.rollout import Evaluate, Report
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.schedule import check_length
 from fedjax_mos.tree import fingerprint
 from fedjax_mos.types import (
@@ -74,17 +76,37 @@ def run(
     """
     if rounds < 1 or every < 1:
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
+    if isinstance(checkpoints, Path | str):
+        about = {
+            "data": fingerprint(data),
+            "start": fingerprint(state),
+            "simulation": contents((sim.step, sim.host_update, evaluate, report)),
+            "every": every,
+        }
+        with alone(Path(checkpoints), "checkpoints"):
+            return run(
+                sim,
+                data,
+                state,
+                key,
+                rounds,
+                evaluate=evaluate,
+                stores=stores,
+                every=every,
+                report=report,
+                progress=progress,
+                stop=stop,
+                checkpoints=Checkpoints(checkpoints, about),
+            )
     key = typed_key(key)
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
     last = first + rounds
     check_length(state.hp, last)
     history = History(lanes, first)
-    if isinstance(checkpoints, Path | str):
-        about = {"data": fingerprint(data), "start": fingerprint(state)}
-        checkpoints = Checkpoints(checkpoints, about)
     if checkpoints is not None:
         numbers = np.asarray(jax.random.key_data(key)).tolist()
-        checkpoints = checkpoints.of(first=first, key=numbers)
+        layout = sim.backend.name
+        checkpoints = checkpoints.of(layout, first=first, key=numbers)
         if found := checkpoints.latest(state):
             state, columns, metrics = found
             history.restore(columns, metrics)
@@ -195,14 +217,13 @@ def _visits(
     >>> list(_visits(0, 5, None, Pace(each=1.0)))
     [(0, 2), (2, 4), (4, 5)]
     """
-    stops = {last, *host_updates.stops(update, first, last)}
-    stops |= {t for t in range(first, last) if t % MOST == 0}
     begin = first
-    for border in sorted(stops - {first}):
-        while begin < border:
-            end = min(border, begin + pace.rounds())
-            yield begin, end
-            begin = end
+    while begin < last:
+        border = min(last, begin - begin % MOST + MOST)
+        end = min(border, begin + pace.rounds())
+        end = host_updates.next_stop(update, begin, end)
+        yield begin, end
+        begin = end
 
 
 def _evaluated(begin: int, end: int, last: int, every: int) -> np.ndarray:

@@ -15,22 +15,18 @@ from fedjax_mos.lab.client_evaluation import ByClient, by_client_of, with_statis
 from fedjax_mos.lab.diagnostics import with_diagnostics
 from fedjax_mos.lab.dropout_loss import with_dropout_loss
 from fedjax_mos.lab.initial import Begin, begin_of, initial_model
+from fedjax_mos.lab.memory_checks import check_state, check_work
 from fedjax_mos.lab.network import Network, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
-from fedjax_mos.lab.simulation import simulation_of
+from fedjax_mos.lab.simulation import most_steps, simulation_of
 from fedjax_mos.lab.stopping import check_stop_at
 from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.latest import Latest
 from fedjax_mos.machine import keep_programs
-from fedjax_mos.memory import check_fits, machine_memory
-from fedjax_mos.tree import bytes_of
 from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulation
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
-
-
-_TREES = 4  # of parameters, that a method and its channels keep per client, or fewer
 
 
 class Functions(NamedTuple):
@@ -53,7 +49,16 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
     keep_programs()
     people = population_of(experiment)
     shared = _shared(experiment, people, lanes)
-    _check_memory(experiment, people, shared, lanes)
+    check_work(experiment, people, shared.sim, most_steps(experiment, people))
+    check_state(
+        experiment,
+        people,
+        shared.network.shapes,
+        lambda: jax.eval_shape(
+            shared.start, people.train, jax.random.key(0), shared.sim.hp
+        )[0],
+        lanes,
+    )
     update = shared.sim.host_update
     if update is not None and experiment.rounds <= update.warm_up:
         raise ValueError(
@@ -98,32 +103,6 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
     )
     check_stop_at(experiment.stop_at, made)
     return made
-
-
-def _check_memory(
-    experiment: "Experiment", people: Population, shared: Functions, lanes: int
-) -> None:
-    """Refuse a state that cannot fit the machine, by its shapes.
-
-    It is held three times: as the caller's, as the blocks' own, and as that of the
-    round under way; the data once. That of small models and populations is not even
-    looked at, since this takes tracing.
-    """
-    model = bytes_of(shared.network.shapes)
-    if _TREES * (people.clients + 1) * model * lanes < machine_memory() // 4:
-        return
-    numbers = sum(leaf.size for leaf in jax.tree.leaves(shared.network.shapes))
-    where = (
-        f"{experiment.title} with a model {experiment.parts['model'].name} of "
-        f"{numbers:,} numbers, {people.clients:,} clients and {lanes:,} seeds"
-    )
-    advice = "take fewer clients or seeds, a smaller model or a method without state"
-    check_fits(where, 3 * model * lanes, advice)  # before the bits are counted
-    shapes = jax.eval_shape(
-        shared.start, people.train, jax.random.key(0), shared.sim.hp
-    )
-    needed = 3 * bytes_of(shapes[0]) * lanes + bytes_of(people.train)
-    check_fits(where, needed, advice)
 
 
 # With the experiment that each was made for: structures are those of living objects.

@@ -5,15 +5,18 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedjax_mos.engine.checkpoints import EVERY, differences
+from fedjax_mos.engine.checkpoints import EVERY
+from fedjax_mos.engine.run import Stop
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders, summaries
+from fedjax_mos.lab.comparison_folder import claim, is_done, write_config
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.result import HISTORY, Result
-from fedjax_mos.lab.run_folder import alone, asked, asked_by, given_back, is_empty
+from fedjax_mos.lab.run_folder import given_back
 from fedjax_mos.lab.showing import Shown
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ def compare(
     *,
     out: Path | str | None = None,
     target: float | None = None,
+    stop: Stop | None = None,
     progress: bool = True,
     checkpoint_every: float = EVERY,
 ) -> Comparison:
@@ -78,7 +82,8 @@ def compare(
     Members may differ in anything. Those on the same data see the same batches and,
     with the same sampler, the same cohorts. With `out`, results are written after every
     member, and the same call resumes a comparison that was ended. An interrupt (Ctrl-C)
-    ends it with the member under way.
+    ends it with the member under way. `stop(frame)` may end each member's run, as in
+    `Experiment.run`.
     """
     if not members:
         raise ValueError("members must hold at least one experiment: got none")
@@ -95,10 +100,11 @@ def compare(
     for member in members.values():
         member.check_seeds(seeds)
     if out is None:
-        return _compare(members, seeds, None, target, progress, checkpoint_every)
+        return _compare(members, seeds, None, target, stop, progress, checkpoint_every)
     with alone(Path(out)), given_back(Path(out)):
-        _claim(Path(out), members, seeds, target)
-        return _compare(members, seeds, Path(out), target, progress, checkpoint_every)
+        claim(Path(out), members, seeds, target)
+        out = Path(out)
+        return _compare(members, seeds, out, target, stop, progress, checkpoint_every)
 
 
 def _compare(
@@ -106,6 +112,7 @@ def _compare(
     seeds: int,
     out: Path | None,
     target: float | None,
+    stop: Stop | None,
     progress: bool,
     checkpoint_every: float,
 ) -> Comparison:
@@ -125,6 +132,7 @@ def _compare(
         result = member.run(
             seeds,
             progress=progress,
+            stop=stop,
             out=folder,
             target=target,
             picture=False,
@@ -153,86 +161,7 @@ def _finish(
         found.table(target).to_csv(path)
     with whole(out / "curves.png") as path:
         found.curves().savefig(path, dpi=120)
-    _write_config(out, members, seeds, target, complete)
-
-
-def _claim(
-    folder: Path, members: Mapping[str, Experiment], seeds: int, target: float | None
-) -> None:
-    """Make a folder this comparison's; one of another is refused."""
-    path = folder / folders.CONFIG
-    fresh = is_empty(folder)
-    known = folders.read_json(path) if path.exists() else {}
-    if not fresh and known.get("kind") != "comparison":
-        raise FileExistsError(
-            "out must be a new or empty folder, or one of the same comparison: "
-            f"{folder} is not"
-        )
-    if not fresh:
-        _check_same(folder, known, members, seeds)
-    if fresh or not (known["complete"] and _rounds(known) == _rounds_of(members)):
-        _write_config(folder, members, seeds, target, complete=False)
-
-
-def _check_same(
-    folder: Path, known: dict[str, Any], members: Mapping[str, Experiment], seeds: int
-) -> None:
-    """Refuse another comparison before anything of this one is changed."""
-    wanted = f"out must be a folder of the same comparison: {folder} has"
-    if known["members"] != list(members):
-        raise ValueError(f"{wanted} the members {', '.join(known['members'])}")
-    if known["seeds"] != seeds:
-        raise ValueError(f"{wanted} {known['seeds']} seeds, not {seeds}")
-    for name, member in members.items():
-        if different := differences(
-            asked(known["experiments"][name]), asked_by(member)
-        ):
-            raise ValueError(f"{wanted} another {name}: {different}")
-    for name, ran in _rounds(known).items():
-        if known["complete"] and members[name].rounds < ran:
-            raise ValueError(
-                f"rounds must be at least {ran}, as {folder} has: "
-                f"got {members[name].rounds}"
-            )
-
-
-def _rounds(known: dict[str, Any]) -> dict[str, int]:
-    stored = known["experiments"].items()
-    return {name: one["experiment"]["rounds"] for name, one in stored}
-
-
-def _rounds_of(members: Mapping[str, Experiment]) -> dict[str, int]:
-    return {name: member.rounds for name, member in members.items()}
-
-
-def _write_config(
-    folder: Path,
-    members: Mapping[str, Experiment | None],
-    seeds: int,
-    target: float | None,
-    complete: bool,
-) -> None:
-    stored = {
-        "kind": "comparison",
-        "members": list(members),
-        "complete": complete,
-        "seeds": seeds,
-        "target": target,
-        "experiments": {n: folders.config(one, "run") for n, one in members.items()},
-    }
-    folders.write_json(folder / folders.CONFIG, stored)
-
-
-def is_done(folder: Path, member: Experiment) -> bool:
-    """Whether a folder has this very member, complete."""
-    path = folder / folders.CONFIG
-    if not path.exists():
-        return False
-    stored = folders.read_json(path)
-    if not stored["complete"] or "experiment" not in stored:
-        return False
-    same = stored["experiment"]["rounds"] == member.rounds
-    return same and asked(stored) == asked_by(member)
+    write_config(out, members, seeds, target, complete)
 
 
 def _file_name(name: str) -> str:

@@ -23,14 +23,14 @@ from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
 from fedjax_mos.engine.rollout import Report
 from fedjax_mos.engine.run import INTERRUPTED, Stop
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.client_frame import client_frame
-from fedjax_mos.lab.files import attempt
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.result import Result
-from fedjax_mos.lab.run_folder import RunFolder, alone, given_back
+from fedjax_mos.lab.run_folder import RunFolder, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
 from fedjax_mos.schedule import Schedule, check_length
@@ -130,12 +130,12 @@ class Experiment(Method):
         if out is None:
             return self._run(seeds, progress, stop, None)
         with alone(Path(out)), given_back(Path(out)):
-            folder = RunFolder(Path(out), self, seeds, target)
+            folder = RunFolder(Path(out), self, seeds, target, stop)
             if folder.done:
-                return Result.read(out)
+                return folder.read()
             checkpoints = folder.checkpoints(checkpoint_every)
             result = self._run(seeds, progress, stop, checkpoints)
-            attempt(lambda: result.write(out, target, picture=picture), Path(out))
+            folder.write(result, target, picture)
         return result
 
     def _run(

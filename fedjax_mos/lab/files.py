@@ -1,8 +1,9 @@
 """Files that appear whole or not at all, and what happens where none can."""
 
+import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +25,16 @@ def whole(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """Name -> hash of every file that is there."""
+    found = {}
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as file:
+                found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def attempt(write: Callable[[], None], folder: Path) -> None:

@@ -14,9 +14,12 @@ import jax
 import numpy as np
 from flax import serialization, traverse_util
 
+from fedjax_mos.contents import contents
+from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.lab.files import whole
 from fedjax_mos.schedule import Schedule
 from fedjax_mos.tree import fingerprint
+from fedjax_mos.types import FederatedData
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.compare import Comparison
@@ -27,7 +30,15 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.sweeps.cube import Cube
 
 CONFIG = "config.json"
-_DAMAGED = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
+_DATA = (Dataset, FederatedData)
+# What `as_json` writes, and `from_json` brings back.
+_PLAIN = (bool, int, float, str, type(None))
+_WRITTEN = (Schedule, np.ndarray, np.generic, jax.Array, Path, *_PLAIN)
+# What reading a file that somebody has changed may raise.
+DAMAGED = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 def config(experiment: "Experiment | None", kind: str, **more: Any) -> dict[str, Any]:
@@ -72,7 +83,7 @@ def experiment_of(stored: Mapping[str, Any]) -> "Experiment | None":
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it; an object is only named."""
+    """A value as JSON has it; an object only by its name and a hash."""
     if isinstance(value, Schedule):
         return {"schedule": np.asarray(value.values).tolist()}
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -83,19 +94,21 @@ def as_json(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
         return [as_json(v) for v in value]
-    if isinstance(value, bool | int | float | str | None):
+    if isinstance(value, _PLAIN):
         return value
     inner = getattr(value, "factory", value)
-    return {"object": getattr(inner, "__name__", type(value).__name__)}
+    named = {"object": getattr(inner, "__name__", type(value).__name__)}
+    # Data have a hash of their own in every folder.
+    return named if isinstance(value, _DATA) else named | {"hash": contents(value)}
 
 
 def is_object(value: Any) -> bool:
     """Whether a value is, or holds, something that JSON only names."""
-    stored = as_json(value)
-    if isinstance(stored, dict) and "object" in stored:
-        return True
-    inside = value.values() if isinstance(value, Mapping) else value
-    return isinstance(value, Mapping | tuple | list) and any(map(is_object, inside))
+    if isinstance(value, Mapping):
+        return any(map(is_object, value.values()))
+    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        return any(map(is_object, value))
+    return not isinstance(value, _WRITTEN)
 
 
 def from_json(value: Any) -> Any:
@@ -121,6 +134,14 @@ def write_json(path: Path, value: Any) -> None:
     text = json.dumps(_finite(value), indent=2, default=str, allow_nan=False)
     with whole(path) as partial:
         partial.write_text(text + "\n")
+
+
+def write_winner(folder: Path, experiment: "Experiment | None") -> None:
+    """winner.json, what `run --config` takes to train what a study has chosen."""
+    if experiment is not None:
+        data = data_hash(experiment)
+        stored = config(experiment, "run", seeds=None, data=data)
+        write_json(folder / "winner.json", stored)
 
 
 def _finite(value: Any) -> Any:
@@ -189,6 +210,5 @@ def read(folder: Path | str) -> "Result | Comparison | Cube | Search | Tuned":
         stored = read_json(path if path.exists() else folder / "plan.json")
         kind = stored["kind"] if isinstance(stored, dict) else "none"
         return readers[kind].read(folder)
-    # Files that somebody has changed may be wrong in any way.
-    except (*_DAMAGED, LookupError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{folder} holds no results of fedjax_mos: {error}") from error

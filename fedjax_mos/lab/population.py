@@ -15,7 +15,7 @@ from fedjax_mos.components import Spec
 from fedjax_mos.data.held_out import set_aside
 from fedjax_mos.data.partitions import Partition, natural
 from fedjax_mos.data.sources.dataset import Dataset, normalise
-from fedjax_mos.data.sources.named import SOURCES, load
+from fedjax_mos.data.sources.named import SOURCES, load, path_of
 from fedjax_mos.data.store import checked_mass, federate
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.advice import DEFAULT_CLIENTS
@@ -82,6 +82,7 @@ def _clients_of(experiment: "Experiment") -> Population:
         return _divided(found, dataset, part.spec, *given)
     return _named(
         dataset,
+        _stamp(path_of(dataset, experiment.data_dir)),
         experiment.data_dir,
         part.name,
         *given,
@@ -96,9 +97,20 @@ def _hashable(options: Mapping[str, Any]) -> tuple:
     return tuple(sorted(plain.items()))
 
 
+def _stamp(path: Path | None) -> Hashable:
+    """What changes with a file, or with any file in a folder."""
+    if path is None:
+        return None
+    files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
+    found = [file.stat() for file in files if file.exists()]
+    newest = max((one.st_mtime_ns for one in found), default=0)
+    return str(path), len(found), newest, sum(one.st_size for one in found)
+
+
 @lru_cache(maxsize=2)  # members of a comparison share one population
 def _named(
     name: str,
+    stamp: Hashable,
     data_dir: Path | None,
     partition: str,
     clients: int | None,

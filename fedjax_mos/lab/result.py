@@ -1,14 +1,16 @@
 """What a run leaves."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
+from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.lab import catalog, folders, summaries
-from fedjax_mos.lab.files import whole
+from fedjax_mos.lab.files import digests, whole
 from fedjax_mos.lab.showing import Shown
 from fedjax_mos.types import Params, PyTree, RoundState
 
@@ -21,6 +23,7 @@ _FIRST = ("seed", "round", "train_loss", "test_loss", "test_accuracy")
 _CLIENTS, _COHORTS = "clients.csv", "cohorts.parquet"
 HISTORY = "history.csv"
 _PARAMS = "params.npz"
+_FILES = (HISTORY, _PARAMS, _CLIENTS, _COHORTS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +91,18 @@ class Result(Shown):
         return tuple(summaries.check_target(t, name) for t in wanted)
 
     def write(
-        self, folder: Path | str, target: float | None = None, *, picture: bool = True
+        self,
+        folder: Path | str,
+        target: float | None = None,
+        *,
+        picture: bool = True,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         """history.csv, summary.json, the parameters, curves.png and config.json.
 
         Also clients.csv and cohorts.parquet, where they were kept. config.json comes
-        last: a folder that says it is complete has everything.
+        last, with hashes of the others and what `more` there is to say: a folder that
+        says it is complete has everything.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +120,7 @@ class Result(Shown):
             data=folders.data_hash(self.experiment),
             asked_target=target,
         )
-        folders.write_json(folder / "summary.json", self.summary(target))
+        folders.write_json(folder / "summary.json", self._told(folder, target))
         folders.write_arrays(folder / _PARAMS, self.params)
         if self.clients is not None:
             with whole(folder / _CLIENTS) as path:
@@ -122,7 +131,20 @@ class Result(Shown):
         if picture:
             with whole(folder / "curves.png") as path:
                 self.curves().savefig(path, dpi=120)
-        folders.write_json(folder / folders.CONFIG, stored)
+        stored["files"] = digests(folder / name for name in _FILES)
+        folders.write_json(folder / folders.CONFIG, stored | dict(more or {}))
+
+    def _told(self, folder: Path, target: float | None) -> list[dict[str, Any]]:
+        """The summary; of seeds that diverged also why, probably, and what is left."""
+        good = Checkpoints(folder / "checkpoints").newest()
+        lost = {
+            "likely_cause": likely_cause(self.experiment),
+            "last_good_checkpoint": good and str(good.relative_to(folder.absolute())),
+        }
+        return [
+            one | (lost if one["diverged_at"] is not None else {})
+            for one in self.summary(target)
+        ]
 
     def write_orbax(self, folder: Path | str) -> None:
         """The parameters as an orbax checkpoint, for programs that read those."""
@@ -138,6 +160,8 @@ class Result(Shown):
 
         folder = Path(folder)
         stored = folders.read_json(folder / folders.CONFIG)
+        if stored["complete"]:  # else the next ones may be half written
+            _check_files(folder, stored.get("files", {}))
         params = folders.read_arrays(folder / _PARAMS)
         frame = pd.read_csv(folder / HISTORY)
         check_history(frame, folder / HISTORY)
@@ -152,6 +176,28 @@ class Result(Shown):
             cohorts=pd.read_parquet(cohorts) if cohorts.exists() else None,
             clients=pd.read_csv(clients) if clients.exists() else None,
         )
+
+
+def likely_cause(experiment: "Experiment | None") -> str:
+    """Of a loss that is no finite number."""
+    parts = {} if experiment is None else experiment.parts
+    rates = [
+        f"{name} = {value}"
+        for part in parts.values()
+        for name, value in part.spec.hp.items()
+        if name.endswith("lr") and np.ndim(value) == 0
+    ]
+    return f"step sizes that are too large ({', '.join(rates) or 'of your own'})"
+
+
+def _check_files(folder: Path, written: Mapping[str, str]) -> None:
+    """Raise a ValueError for files that are not those that were written."""
+    found = digests(folder / name for name in written)
+    for name, digest in written.items():
+        if name not in found:
+            raise ValueError(f"{folder / name} is missing")
+        if found[name] != digest:
+            raise ValueError(f"{folder / name} is damaged: it was changed or cut")
 
 
 def check_history(frame: "pd.DataFrame", path: Path) -> None:

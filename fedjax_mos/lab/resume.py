@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.compare import Comparison, compare
+from fedjax_mos.lab.comparison_folder import asked_in, number_in
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import repeated
@@ -19,25 +20,19 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
     try:
         stored = folders.read_json(folder / folders.CONFIG)
         kind = stored["kind"]
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except folders.DAMAGED as error:
         raise ValueError(f"{folder} holds no run to resume: {error}") from error
     if kind == "run":
         experiment, seeds, _ = repeated(folder / folders.CONFIG)
         more = _with_rounds(experiment, rounds)
-        return more.run(seeds, out=folder, target=stored.get("asked_target"))
+        return more.run(seeds, out=folder, target=number_in(stored.get("asked_target")))
     if kind != "comparison" or "experiments" not in stored:
         raise ValueError(
             f"{folder} holds a {kind}: give the same command again to resume it"
         )
-    members = {}
-    for name, fields in stored["experiments"].items():
-        made = folders.experiment_of(fields)
-        if made is None:
-            raise ValueError(
-                f"the member {name} has objects given in Python: resume it there"
-            )
-        members[name] = _with_rounds(made, rounds)
-    return compare(members, stored["seeds"], out=folder, target=stored["target"])
+    said = asked_in(folder / folders.CONFIG)
+    members = {name: _with_rounds(one, rounds) for name, one in said.members.items()}
+    return compare(members, said.seeds, out=folder, target=said.target)
 
 
 def _with_rounds(experiment: Experiment, rounds: int | None) -> Experiment:

@@ -7,71 +7,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from fedjax_mos.engine.checkpoints import Checkpoints, differences
+from fedjax_mos.engine.run import Stop
+from fedjax_mos.folder_lock import LOCK, refused
 from fedjax_mos.lab import folders
-from fedjax_mos.lab.files import PARTIAL
+from fedjax_mos.lab.files import PARTIAL, attempt
+from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting_checks import check_count
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
-_LOCK, WORDS = ".lock", ".command.json"  # what a folder may hold before it is claimed
+WORDS = ".command.json"  # what a folder may hold, beside its lock, when it is claimed
 _FREE = ("rounds",)  # of which a resumed run may have more
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Make `folder`, and keep other processes from writing to it meanwhile."""
-    with refused(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / _LOCK, timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise ValueError(
-                "out must be a folder that no other process writes to: "
-                f"{folder} is in use"
-            ) from None
-    try:
-        yield
-    finally:
-        lock.release()  # the file stays: another process may be waiting for it
-
-
-@contextmanager
 def given_back(folder: Path) -> Iterator[None]:
-    """Let a folder that was empty be so again, where what is to be run is refused.
+    """Let a folder that was empty be so again, where nothing could be run.
 
     Rounds that were run are never given away.
     """
     fresh = is_empty(folder)
     try:
         yield
-    except ValueError:
+    except (ValueError, RuntimeError, MemoryError):  # refused, or too much to compute
         ran = [*folder.rglob("checkpoints"), *folder.rglob("history.csv")]
         if fresh and not ran:
-            for path in (p for p in folder.iterdir() if p.name not in (_LOCK, WORDS)):
+            for path in (p for p in folder.iterdir() if p.name not in (LOCK, WORDS)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         raise
-
-
-@contextmanager
-def refused(folder: Path) -> Iterator[None]:
-    """An error of the operating system, in the terms of the argument `out`."""
-    try:
-        yield
-    except OSError as error:
-        raise ValueError(
-            f"out must be a folder that can be written: {folder} cannot ({error})"
-        ) from error
 
 
 def is_empty(folder: Path) -> bool:
     """Whether a folder holds no results: only its lock, words, what was never whole."""
     names = [path.name for path in folder.iterdir()]
-    return all(name in (_LOCK, WORDS) or name.startswith(PARTIAL) for name in names)
+    return all(name in (LOCK, WORDS) or name.startswith(PARTIAL) for name in names)
 
 
 class RunFolder:
@@ -86,6 +57,7 @@ class RunFolder:
         experiment: "Experiment",
         seeds: int | None,
         target: float | None = None,
+        stop: Stop | None = None,
     ) -> None:
         self.folder = folder
         data = folders.data_hash(experiment)
@@ -96,6 +68,7 @@ class RunFolder:
             complete=False,
             data=data,
             asked_target=target,
+            stop=folders.as_json(stop),
         )
         self.stored = json.loads(json.dumps(stored, default=str))
         known = self._known()
@@ -114,14 +87,30 @@ class RunFolder:
                 f"{experiment.rounds}"
             )
         self.done = ran == experiment.rounds
-        if known and known["experiment"]["rounds"] != experiment.rounds:
+        self.resumed = _resumed(known or {}, self.stored)
+        if known and not self.done:
             # What is there stays readable, as a run that was ended.
             with refused(folder):
-                folders.write_json(folder / folders.CONFIG, known | self.stored)
+                stored = known | self.stored | self.resumed
+                folders.write_json(folder / folders.CONFIG, stored)
 
     def checkpoints(self, every: float) -> Checkpoints:
         """Where the state is kept, every so many seconds."""
         return Checkpoints(self.folder / "checkpoints", _fixed(self.stored), every)
+
+    def read(self) -> Result:
+        """The result of a run that is done."""
+        found = folders.read(self.folder)
+        assert isinstance(found, Result)
+        return found
+
+    def write(self, result: Result, target: float | None, picture: bool) -> None:
+        """Keep the result; where that fails, say so."""
+
+        def write() -> None:
+            result.write(self.folder, target, picture=picture, more=self.resumed)
+
+        attempt(write, self.folder)
 
     def _known(self) -> dict[str, Any] | None:
         """What the folder says of itself; None if it is empty."""
@@ -129,8 +118,9 @@ class RunFolder:
             return None
         try:
             found = folders.read_json(self.folder / folders.CONFIG)
-            _fixed(found), found["complete"]
-        except (OSError, KeyError, TypeError, ValueError):
+            _fixed(found), found["complete"], _resumed(found, self.stored)
+            check_count("rounds", found["experiment"]["rounds"])
+        except folders.DAMAGED:
             raise FileExistsError(
                 f"out must be a new or empty folder, or one of the same run: "
                 f"{self.folder} is not"
@@ -146,13 +136,14 @@ def repeated(path: Path) -> "tuple[Experiment, int | None, str | None]":
         data = stored.get("data")
         if seeds is not None:
             check_count("seeds", seeds)
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        own = ", ".join([*stored["own"], *(["stop"] if stored.get("stop") else [])])
+    except folders.DAMAGED as error:
         raise ValueError(
             f"config must be the config.json of a run: {path} is not ({error})"
         ) from error
-    if experiment is None:
+    if experiment is None or own:
         raise ValueError(
-            f"{path} tells of objects given in Python ({', '.join(stored['own'])}): "
+            f"{path} tells of objects given in Python ({own}): "
             "resume there, with the same call"
         )
     return experiment, seeds, data
@@ -166,6 +157,19 @@ def check_data(path: Path, experiment: "Experiment", before: str | None) -> None
             f"config must be of the same data: {experiment.dataset_name} had the hash "
             f"{before} when {path} was written, and has {now}"
         )
+
+
+def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What a result does not know: who stops it, and the versions that it began with.
+
+    Others are those that it was resumed with.
+    """
+    first = known.get("versions", now["versions"])
+    others = [*known.get("resumed_with", [])]
+    if now["versions"] not in (first, *others):
+        others.append(now["versions"])
+    said = {"versions": first, "stop": now["stop"]}
+    return said | ({"resumed_with": others} if others else {})
 
 
 def asked(stored: dict[str, Any]) -> dict[str, Any]:
@@ -182,4 +186,5 @@ def asked_by(experiment: "Experiment") -> dict[str, Any]:
 
 def _fixed(stored: dict[str, Any]) -> dict[str, Any]:
     """What must be the same for a run to be resumed."""
-    return asked(stored) | {n: stored[n] for n in ("seeds", "data")}
+    more = {n: stored[n] for n in ("seeds", "data")}
+    return asked(stored) | more | {"stop": stored.get("stop")}

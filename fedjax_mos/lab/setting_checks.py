@@ -80,6 +80,7 @@ def check_setting(setting: "Setting") -> None:
 def check_component(name: str, value: object, *, needed: bool) -> None:
     """Refuse what is neither a name nor an object that could be a component."""
     plain = isinstance(value, Number | list) or type(value) in (tuple, dict)
+    plain = plain or hasattr(value, "dtype")  # an array
     if plain or needed and value is None:
         raise ValueError(f"{name} must be a name or an object: got {value!r}")
 

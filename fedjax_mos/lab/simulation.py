@@ -107,6 +107,13 @@ def _plan(experiment: "Experiment", people: Population) -> tuple[MakePlan, float
     return epochs(experiment.epochs, experiment.batch_size), ragged
 
 
+def most_steps(experiment: "Experiment", people: Population) -> int:
+    """Local steps of the client with most of them."""
+    if experiment.epochs is None:
+        return experiment.steps or DEFAULT_STEPS
+    return experiment.epochs * -(-people.train.largest // experiment.batch_size)
+
+
 def _sampler(
     experiment: "Experiment", people: Population, local: LocalWork
 ) -> tuple[Spec, int]:

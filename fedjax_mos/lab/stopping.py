@@ -38,13 +38,34 @@ def stop_of(stop_at: float | None, stop: Stop | None) -> Stop | None:
     return enough
 
 
-def until_reached(rows: "pd.DataFrame", stop_at: float | None) -> "pd.DataFrame":
-    """Every lane's rows up to where it would have stopped by itself."""
-    if stop_at is None:
-        return rows
-    runs = rows.rename(columns={"lane": "seed"})
-    reached = summaries.targets(runs, [stop_at]).set_index("seed")["reached"]
-    # A run is asked at multiples of MOST.
-    last = {lane: math.ceil(at / MOST) * MOST for lane, at in reached.dropna().items()}
-    ends = rows["lane"].map(last).fillna(math.inf)
-    return rows[rows["round"] <= ends].reset_index(drop=True)
+class LaneStop:
+    """Asks every lane by itself whether that is enough; all have to say so.
+
+    A lane is asked as its run alone would be: after every tenth round, if one of the
+    ten was evaluated. What a lane says depends on its rows alone, so that a resumed
+    piece asks anew.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.ends: dict[int, int] = {}  # lane -> the round after which it stops
+        self.asked = 0
+
+    def __call__(self, frame: "pd.DataFrame") -> bool:
+        last, known = int(frame["round"].max()), set(frame["lane"])
+        metric = summaries.main_metric(frame)
+        for at in range(self.asked + MOST, last + 1, MOST):
+            for lane in sorted(known - self.ends.keys()):
+                rows = frame[(frame["lane"] == lane) & (frame["round"] <= at)]
+                news = rows[metric].tail(MOST).notna().any()
+                own = rows.drop(columns="lane").reset_index(drop=True)
+                if news and self.stop(own):
+                    self.ends[lane] = at
+            self.asked = at
+        return known <= self.ends.keys()
+
+    def until(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Every lane's rows up to where it would have stopped by itself."""
+        self(frame)
+        ends = frame["lane"].map(self.ends).fillna(math.inf)
+        return frame[frame["round"] <= ends].reset_index(drop=True)

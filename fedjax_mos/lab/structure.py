@@ -49,6 +49,12 @@ _DATA = ("dataset", "partition")
 _DATA_FIELDS = (*_DATA, "data_dir", "clients", "data_seed", "held_out", "importance")
 
 
+def data_structure(experiment: "Experiment") -> Any:
+    """All that the experiment's data depend on, as far as no file has changed."""
+    made = [_of_spec(experiment.parts[kind].spec, traced=False) for kind in _DATA]
+    return (*made, *(_token(getattr(experiment, n)) for n in _DATA_FIELDS))
+
+
 def identity(experiment: "Experiment", *more: Any) -> str | None:
     """The structure as a text that means the same in every process.
 

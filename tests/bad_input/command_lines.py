@@ -151,6 +151,29 @@ _SWEEP = {
 }
 
 
+def search(rng: random.Random) -> Input:
+    """Lists and ranges as of a sweep, and how they are halved."""
+    swept = sweep(rng)
+    words, wrong = ["search", *swept.call[1:]], [*(swept.wrong or ())]
+    if "--stop-at" in words:
+        wrong.append(("stop_at",))
+    for name, pool in _SEARCH.items():
+        if rng.random() < 0.2:
+            words += flag(rng, name, pool, wrong_now(rng), wrong)
+    if rng.random() < 0.1:
+        words.append("--all")
+        wrong.append(("--all takes",))
+    return Input("search", words, tuple(wrong))
+
+
+_SEARCH = {
+    "eta": Pool(int, ("2", "4"), ("1", "0", "-1", "x", "1.5")),
+    "rungs": Pool(int, ("1",), ("0", "-1", "99", "x", "1.5")),
+    "budget": Pool(float, ("1e9", "inf"), ("0", "-1", "x", "nan")),
+    "unit": Pool(str, ("rounds", "gradients"), ("", "seconds")),
+}
+
+
 def tune(rng: random.Random) -> Input:
     """Numbers to tune, and how."""
     words, wrong, _ = experiment_words(rng, method=False, own=False, few=True)
@@ -168,7 +191,9 @@ def tune(rng: random.Random) -> Input:
 _TUNE = {
     "objective": Pool(str, ("valid_loss", "test_loss"), ("", "nope", "test_accuracy")),
     "updates": Pool(int, ("1", "25"), ("0", "-1", "x", "1.5")),
-    "seeds": Pool(int, ("1", "2"), ("0", "-1", "x", "1.5")),
+    "seeds": Pool(int, ("1", "2"), ("0", "-1", "x", "1.5", "100000000")),
+    "horizon": Pool(int, ("1", "3", "1000"), ("0", "-1", "x", "1.5", BIG)),
+    "candidates": Pool(int, ("0", "8"), ("-1", "x", "1.5", "100000000", BIG)),
     "step_size": Pool(float, ("0.3", "1"), ("0", "-1", "x", "1e39", *NAN_INF)),
 }
 
@@ -218,6 +243,15 @@ _WORDS: tuple[tuple[Any, ...], ...] = (
     ("tune --out /dev/null/x", ("out", "/dev/null/x")),
     ("compare --algorithms", ("algorithms", "none")),
     ("compare --algorithms --set lr=0.1", ("algorithms", "none")),
+    ("search --all --random 100000000", ("100,000,000",)),
+    ("reproduce",),
+    ("reproduce nope", ("name", "nope")),
+    ("reproduce fedmos-fig2 --seeds 0", ("seeds", "0")),
+    ("reproduce fedmos-fig2 --parts nope", ("parts", "nope")),
+    ("reproduce fedmos-fig2 --members nope", ("members", "nope")),
+    ("reproduce fedmos-fig2 --rounds 0", ("rounds", "0")),
+    ("reproduce fedmos-fig2 --scale huge", ("scale", "huge")),
+    ("reproduce fedmos-fig2 --data-dir no", ("data_dir", "no")),
     ("run --uplink lag_worker --algorithm fedavg --rounds 5",),  # seen when traced
     ("run --sampler lag_contact --algorithm fedavg", ("lag_contact",)),
     ("data", (("get", "Missing"),)),

@@ -237,7 +237,7 @@ def config(rng: random.Random) -> Input:
 
         return Input("config", words, (), check)
     if kind < 0.7:
-        name = rng.choice([n for n in FIELDS if n != "dataset"])
+        name = rng.choice([n for n in FIELDS if n not in ("dataset", "diagnostics")])
         value = wrong_value(rng, name)
         stored["experiment"][name] = value
         path.write_text(json.dumps(stored))

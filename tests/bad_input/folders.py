@@ -66,6 +66,15 @@ def show(rng: random.Random) -> Input:
     return Input(command, words, tuple(wrong))
 
 
+def intact(rng: random.Random) -> Input:
+    """What reads a whole folder, or resumes a finished one."""
+    command = rng.choice(["report", "resume"])
+    kind = rng.choice(KINDS if command == "report" else KINDS[:2])
+    folder = new_path(f"-{kind}-copy")
+    shutil.copytree(written(kind), folder)
+    return Input(f"{command} of a folder", [command, str(folder)])
+
+
 def damaged(rng: random.Random) -> Input:
     """Any command that reads a folder, of which a file is damaged or gone."""
     kind = rng.choice(KINDS)

@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_mos import cli
+from fedjax_mos import cli, memory
 from fedjax_mos.data.sources import origins
-from fedjax_mos.lab import compare
+from fedjax_mos.engine.interrupts import Pace
+from fedjax_mos.engine.run import _visits
+from fedjax_mos.lab import compare, memory_checks
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.hypergradients import tune
+from fedjax_mos.lab.searches import search
 from fedjax_mos.lab.sweeps import sweep
 
 SECONDS = 20  # an input's limit
@@ -64,7 +67,7 @@ class TooLong(BaseException):
     """Raised by the clock."""
 
 
-# (module or class, name) -> where rounds, or downloads, would begin.
+# (module or class, name) -> where rounds or downloads would begin, or what memory is.
 _REAL: dict[tuple[Any, str], Any] = {
     (where, name): getattr(where, name)
     for where, name in (
@@ -72,8 +75,11 @@ _REAL: dict[tuple[Any, str], Any] = {
         (compare, "_compare"),
         (tune, "differentiator"),
         (sweep, "_swept"),
+        (search, "_searched"),
         (origins, "_download"),
         (origins, "_run"),
+        (memory, "machine_memory"),
+        (memory_checks, "machine_memory"),
     )
 }
 
@@ -91,6 +97,9 @@ def no_rounds() -> Iterator[None]:
     def swept(experiment: Any, lanes: Any, *more: Any) -> None:
         raise Accepted([lane.experiment for lane in lanes])
 
+    def searched(asked: Any, *more: Any) -> None:
+        raise Accepted([lane.experiment for lane in asked.lanes])
+
     def differentiator(*given: Any) -> Any:
         _REAL[tune, "differentiator"](*given)
 
@@ -102,7 +111,11 @@ def no_rounds() -> Iterator[None]:
     def offline(*given: Any) -> None:
         raise OSError("there is no network here")
 
-    new = (run, compared, differentiator, swept, offline, offline)
+    def small() -> int:
+        return 2**33  # whatever machine this is
+
+    new = (run, compared, differentiator, swept, searched, offline, offline)
+    new = (*new, small, small)
     pairs = zip(_REAL.items(), new, strict=True)
     with _replaced([(*where, old, change) for (where, old), change in pairs]):
         yield
@@ -134,6 +147,7 @@ def _stop(experiments: list[Experiment], seeds: int | None) -> None:
     for one in experiments:
         made = one.build(lanes=seeds or 1)
         jax.eval_shape(made.start, jax.random.key(0))
+        next(_visits(0, one.rounds, made.sim.host_update, Pace()))
     raise Accepted(experiments)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 NAN_INF = ("nan", "inf", "-inf")
 BIG = "99999999999999999999"
+MOST = "2147483647"  # the largest count; where it shapes arrays they fit no machine
 
 
 class Pool(NamedTuple):
@@ -68,10 +69,11 @@ FIELDS: dict[str, Pool] = {
     "broadcast": name("identity"),
     "dataset": name("digits", bad=("digit", "npz:", "folder:", "tfds:", "npz:no.npz")),
     "clients": count("20", "40", "60", bad=("1079", "100000000")),
-    "cohort": count("1", "2", "10", bad=("61", "2147483647")),
-    "rounds": count("5", "6", "100", "2147483647"),
-    "steps": count("1", "3", "20"),
-    "batch_size": count("1", "10", "64"),
+    "cohort": count("1", "2", "10", bad=("61", MOST)),
+    "rounds": count("5", "6", "100", MOST),
+    "steps": count("1", "3", "20", bad=(MOST,)),
+    "epochs": count("1", "3", bad=(MOST,)),
+    "batch_size": count("1", "10", "64", bad=(MOST,)),
     "eval_every": count("1", "5", "1000"),
     "pool": count("10", "15", "20", bad=("61",)),
     "pool_every": count("1", "50"),
@@ -81,6 +83,9 @@ FIELDS: dict[str, Pool] = {
     "data_seed": Pool(int, ("0", "1", "4294967296"), ("-1", "x", "0.5", "1e3")),
     "held_out": Pool(float, ("0", "0.2", "0.5"), ("1", "-0.1", "1.5", "x", *NAN_INF)),
     "stop_at": Pool(float, ("0.5", "1"), ("0", "-1", "2", "x", *NAN_INF)),
+    "importance": name("size", "uniform"),
+    # Others need methods of some kind.
+    "diagnostics": Pool(lambda text: (text,), ("squared_gradient_norm",), ("nope", "")),
     "per_client": name("off", "global", "personal", bad=("local",)),
     "backend": name(
         "auto",
@@ -88,6 +93,7 @@ FIELDS: dict[str, Pool] = {
         "chunked:2",
         "sharded",
         "spread:4",
+        f"chunked:{MOST}",
         bad=("chunked:0", "chunked:-1", "chunked:x", "vmapped:2", "gpu", "auto:1"),
     ),
 }
@@ -145,7 +151,11 @@ OPTIONS = (
         "algorithm",
         {"weight": FACTOR, "temperature": Pool(float, ("0.5", "2"), POSITIVE)},
     ),
-    Own({"algorithm": "lag"}, "algorithm", {"lr": LR, "horizon": WHOLE}),
+    Own(
+        {"algorithm": "lag"},
+        "algorithm",
+        {"lr": LR, "horizon": WHOLE._replace(bad=(*WHOLE.bad, MOST))},
+    ),
     Own(
         {"algorithm": "fedavg"},
         "local",

@@ -6,12 +6,13 @@ from typing import Any
 
 from fedjax_mos.lab.experiment import Experiment
 from tests.bad_input.harness import same
-from tests.bad_input.pools import FIELDS, OPTIONS, Own, Pool
+from tests.bad_input.pools import FIELDS, MOST, OPTIONS, Own, Pool
 
 Wrong = list[tuple[Any, ...]]
 Checks = list[Callable[[Experiment], None]]
 # Fields that only some settings allow.
 _POOLED = ("pool", "pool_every")
+_WORK = ("steps", "epochs")  # of which there is one
 _CHOOSERS = ("ucs", "md", "acs")
 _NUMBERS = ("clients", "cohort", "partition", "dataset")
 
@@ -46,7 +47,10 @@ def experiment_words(
         pool = FIELDS[name]
         bad = wrong_now(rng) and (data or name not in ("model", "dataset", "stop_at"))
         text = rng.choice(pool.bad if bad else pool.good)
-        known = not text.startswith("npz:") and text not in ("1079", "100000000", "61")
+        if {name} & {*_WORK} and {*fixed} & {*_WORK}:
+            continue
+        known = not text.startswith("npz:")
+        known = known and text not in ("1079", "100000000", "61", MOST)
         if bad and not data and not known:
             continue
         fixed[name] = text

@@ -19,7 +19,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import cli, machine
-from fedjax_mos.cli import commands
+from fedjax_mos.cli import app, commands
 from fedjax_mos.data.sources import SOURCES
 from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import Pace
@@ -370,6 +370,27 @@ def test_common_random_numbers(batches):
 
 
 # ---- list ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: no\nmore"), 1, "RESOURCE"),
+        (MemoryError(), 2, "not enough memory"),
+    ],
+)
+def test_a_machine_that_gives_up(error, code, said, monkeypatch, capsys):
+    """A traceback, or an empty line, where memory is what lacks."""
+
+    def fails(*words):
+        raise error
+
+    monkeypatch.setattr(app, "call", fails)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run"])
+    assert ended.value.code == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
 
 
 def test_list_json():

@@ -8,6 +8,7 @@ import fedjax_mos as fm
 from fedjax_mos import cli
 from fedjax_mos.cli import words
 from fedjax_mos.cli.arguments import new_folder
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.run_folder import WORDS
 
 SMALL = "--clients 6 --cohort 2 --steps 1 --rounds 2 --model logistic --seeds 1"
@@ -41,7 +42,7 @@ def test_a_sweep_that_found_nothing_says_so(tmp_path, capsys):
 
 def test_an_interrupt_says_how_to_go_on(tmp_path, capsys):
     """One before the first piece, of which nothing is left but the folder."""
-    with pytest.raises(SystemExit, match="130"), words.resumable(tmp_path):
+    with pytest.raises(SystemExit, match="130"), words.resumable(tmp_path, "sweep"):
         raise KeyboardInterrupt
     assert f"fedjax-mos resume {tmp_path}" in capsys.readouterr().err
 
@@ -84,3 +85,67 @@ def test_two_commands_in_one_second_have_two_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda form: "now")
     assert new_folder(None, "run") != new_folder(None, "run")
+
+
+def test_a_study_is_repeated_by_its_configuration(tmp_path, monkeypatch, capsys):
+    """`run --config` says the words of a sweep again, with another folder."""
+    said = []
+    monkeypatch.setattr(words, "call", lambda *again: said.append(again))
+    (tmp_path / "config.json").write_text('{"kind": "sweep"}')
+    config = ["run", "--config", str(tmp_path / "config.json"), "--out", "new"]
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(config)
+    assert "is of a sweep from Python" in capsys.readouterr().err
+    (tmp_path / WORDS).write_text(json.dumps([*SWEEP, "--over", "lr=1", "--out", "x"]))
+    cli.main(config)
+    assert said == [("sweep", [*SWEEP[1:], "--over", "lr=1", "--out", "new"])]
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*config, "--rounds", "9"])
+    assert "config says everything" in capsys.readouterr().err
+
+
+@pytest.mark.thorough
+def test_a_comparison_is_repeated_by_its_configuration(tmp_path, capsys):
+    """Members, seeds and data are those of the file."""
+    small = SMALL.removesuffix(" --seeds 1").split()
+    first, again = tmp_path / "a", tmp_path / "b"
+    members = ["--algorithms", "fedavg", "fedmos:lr=0.2", "--seeds", "2"]
+    cli.main(["compare", *small, *members, "--out", str(first)])
+    cli.main(["run", "--config", str(first / "config.json"), "--out", str(again)])
+    before, after = (
+        fm.read(one).frame.drop(columns="seconds") for one in (first, again)
+    )
+    assert before.equals(after)
+    stored = json.loads((first / "config.json").read_text())
+    stored["data"] = dict.fromkeys(stored["data"], "other")
+    (first / "config.json").write_text(json.dumps(stored))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["run", "--config", str(first / "config.json")])
+    assert "digits had the hash other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "sweep --over nothing=1",
+        "sweep --over lr=0.1 --metric no",
+        "search --over nothing=1",
+        "tune --wrt nothing",
+        "tune --horizon 0",
+        "compare --algorithms fedavg --checkpoint-every -1",
+    ],
+)
+def test_what_is_refused_leaves_no_folder(wrong, tmp_path, monkeypatch, capsys):
+    """Empty folders under runs/, one per typing error."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(wrong.split())
+    assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_words_are_kept_by_who_has_the_folder(tmp_path):
+    """The words of a second process, which is then refused, in place of the first's."""
+    with alone(tmp_path), words.resumable(tmp_path, "sweep"):
+        assert not (tmp_path / WORDS).exists()
+    with words.resumable(tmp_path, "sweep"):
+        assert (tmp_path / WORDS).exists()

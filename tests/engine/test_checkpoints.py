@@ -21,6 +21,7 @@ from fedjax_mos.engine import run as loop
 from fedjax_mos.engine.block import Block
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.history import History
+from fedjax_mos.folder_lock import alone
 from tests import problem
 
 KEY = jax.random.key(4)
@@ -191,7 +192,7 @@ def saved(folder, round=10):
 
 
 FAULTY = [
-    (module, "_save_state"),
+    (module, "save_state"),
     (module, "_hashes"),
     (np, "savez"),
     (os, "replace"),
@@ -244,9 +245,11 @@ def test_every_damaged_file_is_noticed(tmp_path, capsys):
         content = path.read_bytes()
         for damaged in (content[:-1] + bytes([content[-1] ^ 1]), None):
             path.unlink() if damaged is None else path.write_bytes(damaged)
+            assert Checkpoints(tmp_path, ABOUT).newest().name == "00000010"
             found = Checkpoints(tmp_path, ABOUT).latest(state)
             assert found[1]["bits_up"].shape[1] == 10
             assert "damaged" in capsys.readouterr().err
+            latest.with_name("00000020.damaged").rename(latest)
             path.write_bytes(content)
     assert Checkpoints(tmp_path, ABOUT).latest(state)[1]["bits_up"].shape[1] == 20
 
@@ -266,14 +269,43 @@ def test_another_run_is_refused_with_the_difference(tmp_path):
         Checkpoints(tmp_path, other).latest(state)
 
 
-@pytest.mark.parametrize("name", ["version", "jax", "format"])
+@pytest.mark.parametrize("aside", [True, False], ids=["", "in a read-only folder"])
+def test_new_checkpoints_outlive_damaged_ones_of_later_rounds(
+    aside, tmp_path, monkeypatch, capsys
+):
+    """Everything that a resumed run saves, deleted in favour of rubbish."""
+    if not aside:
+        monkeypatch.setattr(module, "_put_aside", lambda path: None)
+    for round in (30, 40):
+        state = saved(tmp_path, round)
+        (tmp_path / f"{round:08}" / "history.npz").write_bytes(b"")
+    assert Checkpoints(tmp_path, ABOUT).latest(state) is None
+    saved(tmp_path, 10)
+    saved(tmp_path, 20)
+    found = Checkpoints(tmp_path, ABOUT).latest(state)
+    assert found[1]["bits_up"].shape[1] == 20
+
+
+def test_another_state_is_refused_by_name(tmp_path):
+    """Numbers of one leaf read as those of another."""
+    state = saved(tmp_path)
+    for leaf in (jnp.arange(3), jnp.zeros((3, 1))):
+        with pytest.raises(ValueError, match=r"\['a'\] was float32\[3\] and is"):
+            Checkpoints(tmp_path, ABOUT).latest(state | {"a": leaf})
+
+
+MADE = ["version", "jax", "platform", "number of devices", "layout"]
+
+
+@pytest.mark.parametrize("name", [*MADE, "format"])
 def test_another_version(name, tmp_path, capsys):
-    """Another package is said, another format is refused."""
+    """Another package or machine is said, another format is refused."""
     state = saved(tmp_path)
     (path,) = tmp_path.iterdir()
     about = json.loads((path / "about.json").read_text())
-    value = 99 if name == "format" else "0.0.1"
-    (path / "about.json").write_text(json.dumps(about | {name: value}))
+    where = about if name == "format" else about["made"]
+    where[name] = 99 if name == "format" else "0.0.1"
+    (path / "about.json").write_text(json.dumps(about))
     (path / "hashes.json").write_text(json.dumps(module._hashes(path)))
     if name == "format":
         with pytest.raises(ValueError, match="format 99"):
@@ -315,6 +347,16 @@ def test_other_data_or_numbers_are_refused(tmp_path, monkeypatch):
     other = dataclasses.replace(data, x=7 * jnp.asarray(data.x))
     with pytest.raises(ValueError, match="data was .* and is"):
         fm.run(sim, other, state, KEY, 10, **more)
+    works = fm.local_work(WORK.loss, fm.plans.with_replacement(20, 3))
+    longer = fm.simulation(
+        sim.specs["algorithm"], works, sim.specs["sampler"], cohort=3
+    )
+    with pytest.raises(ValueError, match="simulation was .* and is"):
+        fm.run(longer, data, state, KEY, 10, **more)
+    with pytest.raises(ValueError, match="every was 1 and is 2"):
+        fm.run(sim, data, state, KEY, 10, every=2, **more)
+    with alone(tmp_path), pytest.raises(ValueError, match="checkpoints must .* in use"):
+        fm.run(sim, data, state, KEY, 10, **more)
     moved = sim.init(problem.softmax_params(), data, KEY, {"algorithm": {"lr": 0.9}})
     with pytest.raises(ValueError, match="start was .* and is"):
         fm.run(sim, data, moved, KEY, 10, **more)
@@ -358,7 +400,7 @@ def test_whatever_the_writer_of_states_says_the_run_goes_on(
         path.mkdir()
         raise ValueError("OUT_OF_RANGE: no space left")
 
-    monkeypatch.setattr(module, "_save_state", full)
+    monkeypatch.setattr(module, "save_state", full)
     same(train(folder=tmp_path), whole())
     assert "no checkpoint of round 10: OUT_OF_RANGE" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

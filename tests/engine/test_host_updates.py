@@ -85,11 +85,18 @@ def test_an_own_sampler_may_work_on_the_host():
 def test_stops():
     """The host is visited after the warm-up and at multiples of `every`, never else."""
     never = HostUpdate(None, every=None, warm_up=3)
-    assert host_updates.stops(never, first=0, last=6) == [3]
-    assert host_updates.stops(never, first=3, last=9) == []
     often = HostUpdate(None, every=2, warm_up=3)
-    assert host_updates.stops(often, first=0, last=7) == [3, 4, 6]
-    assert host_updates.stops(None, first=0, last=7) == []
+
+    def stops(update, last):
+        """Each after the one before."""
+        found = [host_updates.next_stop(update, 0, last)]
+        while found[-1] < last:
+            found.append(host_updates.next_stop(update, found[-1], last))
+        return found
+
+    assert stops(never, last=6) == [3, 6]
+    assert stops(often, last=7) == [3, 4, 6, 7]
+    assert stops(None, last=7) == [7]
 
 
 def steered(tools, *, first: float = 0.0):

@@ -156,6 +156,14 @@ def test_visits_cover_all_rounds(rounds, every):
     assert ends == [*range(every, rounds + 1, every)] + [rounds] * (rounds % every > 0)
 
 
+def test_the_first_visit_of_any_run_comes_at_once():
+    """Billions of rounds, each noted before the first is run."""
+    often = fm.types.HostUpdate(None, every=7, warm_up=3)
+    for update, first in ((None, (0, 10)), (often, (0, 3))):
+        visits = module._visits(0, 2**31 - 1, update, module.Pace(each=0.0))
+        assert next(visits) == first
+
+
 def test_lanes_equal_single_runs():
     """S simulations in one program must not see each other."""
     keys = jax.random.split(jax.random.key(9), 3)

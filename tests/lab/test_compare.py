@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.lab import catalog, folders
-from fedjax_mos.lab.compare import is_done
+from fedjax_mos.lab.comparison_folder import is_done
 from fedjax_mos.lab.members import members_of
 from fedjax_mos.lab.setting import Setting
 from tests.lab.tiny import TINY

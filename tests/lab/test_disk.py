@@ -1,5 +1,6 @@
 """Disks that are full, folders that go away, caches that cannot be used."""
 
+import atexit
 import dataclasses
 import os
 import shutil
@@ -12,7 +13,9 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos import machine
+from fedjax_mos.engine import run as loop
 from fedjax_mos.lab import files
+from fedjax_mos.lab.hypergradients.updates import Update, Updates
 from tests.lab.tiny import TINY
 
 SHORT = "run --rounds 2 --clients 6 --cohort 2 --steps 1 --batch-size 4"
@@ -71,14 +74,39 @@ def test_a_full_disk_is_noticed_before_more_rounds(tmp_path, monkeypatch):
     """Rounds are run for a folder that says of itself that it is complete."""
     TINY.run(out=tmp_path, progress=False)
     longer = dataclasses.replace(TINY, rounds=4)
-
-    def failing(source, target):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", failing)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(ValueError, match="out must be a folder that can be written"):
         longer.run(out=tmp_path, progress=False)
     assert fm.read(tmp_path).complete
+
+
+STUDIES = {
+    "compare": lambda out: fm.compare({"a": TINY}, 1, out=out, progress=False),
+    "sweep": lambda out: fm.sweep(TINY, lr=[0.1], out=out, progress=False),
+    "search": lambda out: fm.search(TINY, lr=[0.1], out=out, progress=False),
+    "tune": lambda out: fm.tune(TINY, out=out, progress=False),
+}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_full_disk_is_named_before_anything_is_run(study, tmp_path, monkeypatch):
+    """An error of the system that does not say which argument it is about."""
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(loop, "advance", None)
+    with pytest.raises(ValueError, match="out must be a folder that can be written"):
+        STUDIES[study](tmp_path)
+
+
+def test_a_full_disk_ends_no_tuning(tmp_path, monkeypatch, capsys):
+    """Updates that were made, lost because one of them could not be kept."""
+    log = Updates({"kind": "tuning", "version": "0"}, tmp_path)
+    monkeypatch.setattr(os, "replace", full)
+    log.add(0, Update(0.5, [0.1], {}, [], 1.0, 1.0, "", 3, 9, 0.1))
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def full(source, target):
+    raise OSError(28, "No space left on device")
 
 
 @pytest.mark.thorough
@@ -158,6 +186,12 @@ def test_a_user_without_a_home_has_a_cache(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr("pathlib.Path.expanduser", homeless)
+    removed = []
+    monkeypatch.setattr(atexit, "register", lambda *call, **_: removed.append(call[1]))
+    machine._temporary.cache_clear()
     folder = machine.cache_folder()
     assert folder.is_dir() and os.access(folder, os.W_OK)
     assert folder == machine.cache_folder()
+    assert removed == [str(folder)]  # when the process ends
+    folder.rmdir()
+    machine._temporary.cache_clear()

@@ -8,6 +8,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.cli import main
+from fedjax_mos.engine.checkpoints import Checkpoints
 from tests.lab.tiny import TINY
 
 WILD = dataclasses.replace(TINY, model="mlp", rounds=30, options={"lr": 1e30})
@@ -30,7 +31,11 @@ def test_a_diverged_run_stops(wild, tmp_path):
 
 
 def test_files_say_so_in_valid_json(wild, tmp_path):
-    """JSON has no NaN; the summary names the round."""
+    """JSON has no NaN; the summary names round, likely cause and what is left."""
+    wild.write(tmp_path)
+    (told, _) = json.loads((tmp_path / "summary.json").read_text())
+    assert told["last_good_checkpoint"] is None
+    Checkpoints(tmp_path / "checkpoints").save(7, {"a": np.ones(2)}, {}, [])
     wild.write(tmp_path)
 
     def refuse(word):
@@ -39,6 +44,8 @@ def test_files_say_so_in_valid_json(wild, tmp_path):
     text = (tmp_path / "summary.json").read_text()
     summary = json.loads(text, parse_constant=refuse)
     assert all(run["diverged_at"] >= 1 for run in summary)
+    assert all("lr = 1e+30" in run["likely_cause"] for run in summary)
+    assert summary[0]["last_good_checkpoint"] == "checkpoints/00000007"
     assert fm.read(tmp_path).diverged == wild.diverged
 
 

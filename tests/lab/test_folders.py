@@ -12,6 +12,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.lab import folders
+from fedjax_mos.lab.run_folder import repeated
 from tests.lab import tiny
 
 TINY = dataclasses.replace(tiny.TINY, options={"lr": fm.Schedule([0.3, 0.2])})
@@ -163,6 +164,7 @@ def test_a_tuning_comes_back(value, tmp_path):
     assert isinstance(again.hp["lr"], fm.Schedule)
     same_trees(again.hp, hp)
     same_experiment(again.experiment, TINY)
+    same_experiment(repeated(tmp_path / "winner.json")[0], TINY)
     assert again.best == tuned.best == (0.5 if np.isnan(value) else 0.25)
     pd.testing.assert_frame_equal(again.table(), tuned.table())
 

@@ -167,7 +167,7 @@ def test_what_is_own_is_said(result, tmp_path):
     assert stored["components"]["algorithm"] == "halfway"
     assert stored["options"]["algorithm"] == {"lr": 0.2, "pull": 0.5}
     assert stored["options"]["sampler"] == {"shift": 0}
-    assert stored["experiment"]["loss"] == {"object": "distance"}
+    assert stored["experiment"]["loss"]["object"] == "distance"
     again = fm.read(tmp_path)
     assert again.experiment is None and again.name == "halfway/leading"
     np.testing.assert_array_equal(weights(again.params), weights(result.params))

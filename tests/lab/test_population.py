@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import fedjax_mos as fm
 from fedjax_mos.lab.population import population_of
@@ -85,3 +86,27 @@ def test_what_does_not_fit_is_refused(dataset, given, message):
     """Clients would silently be others than those asked for."""
     with pytest.raises(ValueError, match=message):
         people(dataset, **given)
+
+
+@pytest.mark.parametrize("kind", ["npz", "folder"])
+def test_files_that_change_are_read_again(kind, tmp_path):
+    """A notebook that goes on with the data of a file's earlier content."""
+    for test in (False, True):
+        path = write(kind, tmp_path, test)
+        assert (
+            int(np.asarray(people(f"{kind}:{path}", clients=2).train.x).max()) == test
+        )
+
+
+def write(kind, folder, value):
+    """Black or nearly black images, as a file or a folder."""
+    if kind == "npz":
+        x, y = np.full((8, 2, 2, 1), value, np.uint8), np.arange(8) % 2
+        np.savez(folder / "a.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+        return folder / "a.npz"
+    for number, part in enumerate(("train", "test") * 8):
+        there = folder / part / f"class{number % 4 // 2}"
+        there.mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(np.full((2, 2), value, np.uint8))
+        image.save(there / f"{number}.png")
+    return folder

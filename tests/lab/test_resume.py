@@ -12,8 +12,8 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos.engine import run as loop
 from fedjax_mos.engine.history import History
-from fedjax_mos.lab import population
-from fedjax_mos.lab.run_folder import alone, check_data, is_empty, repeated
+from fedjax_mos.folder_lock import alone
+from fedjax_mos.lab.run_folder import RunFolder, check_data, is_empty, repeated
 from tests.lab.tiny import TINY
 
 LONG = dataclasses.replace(TINY, rounds=23, eval_every=4)
@@ -123,7 +123,63 @@ def test_another_run_is_refused_with_the_difference(changes, message, tmp_path):
     assert (tmp_path / "history.csv").read_bytes() == before
 
 
-@pytest.mark.thorough
+LOSSES = [lambda outputs, y: outputs[:, 0] * 1, lambda outputs, y: outputs[:, 0] * 0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "where"),
+    [
+        ({"loss": LOSSES[0]}, {"loss": LOSSES[1]}, "loss"),
+        ({"metrics": {"a": LOSSES[0]}}, {"metrics": {"a": LOSSES[1]}}, "metrics.a"),
+        (
+            {"model": fm.models.mlp(10, hidden=(3,))},
+            {"model": fm.models.mlp(10, hidden=(4,))},
+            "model",
+        ),
+        (
+            {"backend": fm.backends.chunked(1)},
+            {"backend": fm.backends.chunked(2)},
+            "backend",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_other_objects_are_refused(one, other, where, tmp_path):
+    """The result of the loss of yesterday, given back for that of today."""
+    RunFolder(tmp_path, dataclasses.replace(TINY, **one), None)
+    RunFolder(tmp_path, dataclasses.replace(TINY, **one), None)
+    with pytest.raises(ValueError, match=rf"{where}.hash was \w+ and is \w+"):
+        RunFolder(tmp_path, dataclasses.replace(TINY, **other), None)
+
+
+@pytest.mark.parametrize("name", ["history.csv", "params.npz"])
+def test_a_finished_run_that_was_damaged_is_refused_by_name(name, tmp_path):
+    """A history that was cut at the end of a line, read as the whole run."""
+    start(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    for call in (start, fm.read, fm.resume):
+        with pytest.raises(ValueError, match=f"{name} is damaged"):
+            call(tmp_path)
+    path.unlink()
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        start(tmp_path)
+
+
+def test_versions_that_a_run_was_resumed_with_are_recorded(tmp_path):
+    """Digits of two versions in one history, and nothing that says so."""
+    RunFolder(tmp_path, TINY, 2)
+    path = tmp_path / "config.json"
+    stored = json.loads(path.read_text())
+    now = stored["versions"]
+    path.write_text(json.dumps(stored | {"versions": now | {"jax": "0.1"}}))
+    for _ in range(2):
+        start(tmp_path, TINY)
+        stored = json.loads(path.read_text())
+        assert stored["versions"]["jax"] == "0.1" and stored["complete"]
+        assert stored["resumed_with"] == [now]
+
+
 def test_other_data_are_refused(tmp_path):
     """The file has the same name, its content changed."""
     rng = np.random.default_rng(0)
@@ -132,12 +188,12 @@ def test_other_data_are_refused(tmp_path):
     y = np.arange(40) % 2
     path = tmp_path / "data.npz"
     np.savez(path, **parts, y_train=y)
+    (tmp_path / "out").mkdir()
     own = dataclasses.replace(TINY, dataset=f"npz:{path}")
-    start(tmp_path / "out", own)
+    RunFolder(tmp_path / "out", own, 2)
     np.savez(path, **parts, y_train=1 - y)
-    population._named.cache_clear()
     with pytest.raises(ValueError, match="data was .* and is"):
-        start(tmp_path / "out", own)
+        RunFolder(tmp_path / "out", own, 2)
 
 
 def test_folders_that_cannot_be_used(tmp_path):
@@ -148,7 +204,7 @@ def test_folders_that_cannot_be_used(tmp_path):
                 sys.executable,
                 "-c",
                 "import sys\nfrom pathlib import Path\n"
-                "from fedjax_mos.lab.run_folder import alone\n"
+                "from fedjax_mos.folder_lock import alone\n"
                 "try:\n    alone(Path(sys.argv[1])).__enter__()\n"
                 "except ValueError as error:\n    print(error)",
                 str(tmp_path / "used"),

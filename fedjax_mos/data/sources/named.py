@@ -169,20 +169,31 @@ def load(
         raise ValueError(f"{name} takes {takes}: got {unknown}")
     if generate is not None:
         return generate(**options)
-    if source is not None and source.stored is not None:
-        return _load_stored(name, source.stored, data_dir)
-    if kind == "tfds" and rest:
+    path = path_of(name, data_dir)
+    if path is None:
         from fedjax_mos.data.sources.tfds import load_tfds
 
         return load_tfds(rest, data_dir)
-    if kind == "folder" and rest:
-        path = Path(rest).expanduser()
+    if source is not None and source.stored is not None:
+        return _load_stored(name, source.stored, path)
+    if kind == "folder":
         if not path.is_dir():
             raise FileNotFoundError(
                 f"dataset must be a folder that exists: no folder {path}"
             )
         return arrays(**read_image_folder(open_files(path)))
-    return arrays(**read_npz(Path(rest if kind == "npz" else name).expanduser()))
+    return arrays(**read_npz(path))
+
+
+def path_of(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """The file or folder that a data set is read from; None: it is made, or TFDS's."""
+    kind, _, rest = name.partition(":")
+    source = SOURCES.get(name)
+    if source is not None and source.stored is not None:
+        return locate(name, source.stored.layout, data_dir)
+    if source is not None or kind == "tfds":
+        return None
+    return Path(rest if kind in ("npz", "folder") else name).expanduser()
 
 
 def check_source(name: str) -> None:
@@ -196,8 +207,7 @@ def check_source(name: str) -> None:
         )
 
 
-def _load_stored(name: str, stored: Stored, data_dir: str | Path | None) -> Dataset:
-    path = locate(name, stored.layout, data_dir)
+def _load_stored(name: str, stored: Stored, path: Path) -> Dataset:
     found = read_npz(path) if path.suffix == ".npz" else stored.read(open_files(path))
     try:
         return arrays(

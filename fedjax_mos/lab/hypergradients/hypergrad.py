@@ -28,6 +28,7 @@ from fedjax_mos.lab.hypergradients.stability import Hypergradient, report
 from fedjax_mos.lab.hypergradients.windowed_rollout import windowed_rollout
 from fedjax_mos.lab.hypergradients.wrt import Wrt, with_named
 from fedjax_mos.lab.population import OWN
+from fedjax_mos.lab.setting_checks import check_count
 from fedjax_mos.types import (
     FederatedData,
     Key,
@@ -86,9 +87,7 @@ def differentiator(
     Both modes follow, besides them, one random change of the start (or of what every
     window begins from): `growth`.
     """
-    _check(made, objective, seeds, mode)
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"horizon must be at least 1: got {horizon}")
+    check_asked(made, objective, seeds, mode, horizon)
     window = None if horizon is None or horizon >= rounds else horizon
     keys = jax.vmap(jax.random.key)(seed + jnp.arange(seeds))
     read = (made.data, made.stores)
@@ -184,11 +183,15 @@ def _sizes(moved: Params) -> jax.Array:
     return jnp.sqrt(sum(squares, jnp.zeros(()))).max(0)
 
 
-def _check(made: Assembled, objective: str, seeds: int, mode: str) -> None:
+def check_asked(
+    made: Assembled, objective: str, seeds: int, mode: str, horizon: int | None
+) -> None:
+    """Raise a ValueError for a gradient that there is not."""
+    if horizon is not None:
+        check_count("horizon", horizon)
     if mode not in ("auto", "forward", "reverse"):
         raise ValueError(f"mode must be auto, forward or reverse: got {mode!r}")
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1: got {seeds}")
+    check_count("seeds", seeds)
     if not made.sim.backend.traced:
         raise ValueError("backend debug is not traced and cannot be differentiated")
     if made.sim.host_update is not None:

@@ -15,7 +15,6 @@ from fedjax_mos.lab.hypergradients.scales import Scales, drawn
 from fedjax_mos.lab.hypergradients.wrt import Named, Wrt, with_named
 from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.searches.search import search
-from fedjax_mos.lab.sweeps.grid import check_most
 from fedjax_mos.schedule import Schedule, is_schedule
 
 
@@ -70,7 +69,6 @@ def halved(
     single = [n for n in scales if n in shaped or np.shape(_leaf(start[n])) == ()]
     if not candidates or not single:
         return [], 0
-    check_most(candidates, seeds)
     points = _lines({n: scales[n] for n in single}, shaped, experiment, candidates)
     base = with_numbers(experiment, {n: v for n, v in start.items() if n not in shaped})
     found = search(

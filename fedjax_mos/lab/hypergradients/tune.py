@@ -8,11 +8,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.hypergradients.coordinates import Coordinates
 from fedjax_mos.lab.hypergradients.hypergrad import (
     Mode,
+    check_asked,
     default_objective,
     differentiator,
 )
@@ -28,8 +30,9 @@ from fedjax_mos.lab.hypergradients.tuned import Tuned
 from fedjax_mos.lab.hypergradients.updates import Updates
 from fedjax_mos.lab.hypergradients.way import Way
 from fedjax_mos.lab.hypergradients.wrt import Named, Wrt
-from fedjax_mos.lab.run_folder import alone
+from fedjax_mos.lab.run_folder import given_back
 from fedjax_mos.lab.searches.found import Search
+from fedjax_mos.lab.sweeps.grid import check_most
 from fedjax_mos.lab.sweeps.ledger import plan_of
 from fedjax_mos.signatures import check_number
 from fedjax_mos.types import Interval
@@ -76,10 +79,15 @@ def tune(
     for name, value, least in (("updates", updates, 1), ("candidates", candidates, 0)):
         if value < least:
             raise ValueError(f"{name} must be at least {least}: got {value}")
+    one.check_seeds(seeds)
+    check_most(candidates, seeds, "candidates")
     check_number("step_size", step_size, Interval(0, math.inf, open_low=True))
     shapes = {n: shape_of(n, text, one.rounds) for n, text in (schedules or {}).items()}
+    one.build(lanes=seeds)  # what does not fit
     made, named = numbers_of(one, wrt, shapes)
     goal = objective or default_objective(made)
+    check_asked(made, goal, seeds, mode, horizon)
+    scales = scales_of(one, named, bounds or {})
     asked = {
         "numbers": folders.as_json(named),
         "objective": goal,
@@ -95,9 +103,9 @@ def tune(
         folder = None if out is None else Path(out)
         if folder is not None:
             stack.enter_context(alone(folder))
+            stack.enter_context(given_back(folder))
         log = Updates({} if out is None else plan_of("tuning", one, **asked), folder)
         start = jax.tree.map(np.asarray, named)
-        scales = scales_of(one, named, bounds or {})
         way = Way(
             start,
             Coordinates(scales, start, shapes),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_mos.lab import folders, pictures
+from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.hypergradients.wrt import Named
 from fedjax_mos.lab.sweeps.cube import Cube
 
@@ -66,10 +67,12 @@ class Tuned:
         return pictures.trajectory(way, self.objective, list(self.hp), best, found)
 
     def write(self, folder: Path | str, baseline: Cube | None = None) -> None:
-        """config.json (with the numbers found), trajectory.csv and trajectory.png."""
+        """config.json (with the numbers), winner.json, trajectory.csv and .png."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.frame.to_csv(folder / "trajectory.csv", index=False)
+        with whole(folder / "trajectory.csv") as path:
+            self.frame.to_csv(path, index=False)
+        folders.write_winner(folder, self.experiment)
         stored = folders.config(
             self.experiment,
             "tuning",
@@ -77,8 +80,9 @@ class Tuned:
             objective=self.objective,
             updates=self.updates,
         )
+        with whole(folder / "trajectory.png") as path:
+            self.trajectory(baseline).savefig(path, dpi=120)
         folders.write_json(folder / folders.CONFIG, stored)
-        self.trajectory(baseline).savefig(folder / "trajectory.png", dpi=120)
 
     @classmethod
     def read(cls, folder: Path | str) -> "Tuned":

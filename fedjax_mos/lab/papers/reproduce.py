@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedjax_mos.engine.checkpoints import EVERY
-from fedjax_mos.lab.compare import is_done
+from fedjax_mos.lab.comparison_folder import is_done
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.papers.build import check_data, experiments
 from fedjax_mos.lab.papers.card import SCALES, Card, Part, card_named

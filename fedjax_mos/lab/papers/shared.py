@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedjax_mos.lab import folders
-from fedjax_mos.lab.compare import is_done
+from fedjax_mos.lab.comparison_folder import is_done
 from fedjax_mos.lab.files import PARTIAL
 
 if TYPE_CHECKING:

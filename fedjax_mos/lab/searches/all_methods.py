@@ -14,11 +14,12 @@ from pathlib import Path
 from fedjax_mos.lab import catalog, options
 from fedjax_mos.lab.compare import Comparison, compare
 from fedjax_mos.lab.experiment import Experiment
-from fedjax_mos.lab.files import whole
+from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.hypergradients.scales import drawn, scales_of
 from fedjax_mos.lab.hypergradients.wrt import default_wrt
 from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.searches.search import search
+from fedjax_mos.lab.sweeps.grid import check_most
 
 DRAWS = 64
 FACTOR = 20.0
@@ -47,6 +48,7 @@ def search_all(
     """
     if random < 1:
         raise ValueError(f"random must be at least 1: got {random}")
+    check_most(random, seeds, "draws")
     names = [*catalog.ALGORITHMS] if algorithms is None else [*algorithms]
     for name in names:
         catalog.check_name("algorithm", catalog.ALGORITHMS, name)
@@ -70,10 +72,14 @@ def search_all(
             )
     if folder is not None:
         text = tuned_toml(experiment.dataset_name, winners)
-        with whole(folder / "tuned.toml") as path:
-            path.write_text(text)
+        attempt(lambda: _keep(folder / "tuned.toml", text), folder)
     there = folder and folder / "winners"
     return compare(winners, fresh, out=there, progress=progress)
+
+
+def _keep(path: Path, text: str) -> None:
+    with whole(path) as partial:
+        partial.write_text(text)
 
 
 def points_of(experiment: Experiment, count: int) -> list[Point]:

@@ -93,7 +93,7 @@ class Search(Cube):
         target: float | None = None,
         metric: str | None = None,
     ) -> None:
-        """What a cube writes, rungs.parquet, rungs.csv and halving.png."""
+        """What a cube writes, winner.json, rungs.parquet, rungs.csv, halving.png."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         write_parquet(folder / RUNGS, self.rungs)
@@ -102,6 +102,7 @@ class Search(Cube):
         if self.rungs["value"].notna().any():
             with whole(folder / "halving.png") as path:
                 self.halving().savefig(path, dpi=120)
+        folders.write_winner(folder, self.winner)
         super().write(folder, target, metric)
 
     @classmethod
@@ -141,7 +142,7 @@ class Search(Cube):
             plan["metric"],
         )
         points = plan["configurations"]
-        if base is None or any('"object"' in str(point) for point in points):
+        if base is None or any("'object'" in str(point) for point in points):
             return found
         return found.won_by(lambda i: member(base, folders.from_json(points[i])))
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.columns import falls
 from fedjax_mos.lab.experiment import Experiment, check_experiment
-from fedjax_mos.lab.run_folder import alone
 from fedjax_mos.lab.searches.brackets import most_rungs
 from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.searches.search import goal_of, search
@@ -69,7 +69,12 @@ def optuna_study(
         if isinstance(study, Path | str):
             folder = Path(study)
             stack.enter_context(alone(folder))
-            words = {"metric": goal, "batch": batch, "seeds": seeds, "eta": eta}
+            words: dict[str, Any] = {
+                "metric": goal,
+                "batch": batch,
+                "seeds": seeds,
+                "eta": eta,
+            }
             tried = {n: repr(d) for n, d in space.items()}
             plan = plan_of("study", experiment, **words, rungs=rungs, over=tried)
             claim(folder, plan, _BATCHES)

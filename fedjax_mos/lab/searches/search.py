@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.experiment import Experiment, check_experiment
+from fedjax_mos.lab.files import attempt
 from fedjax_mos.lab.folders import as_json
-from fedjax_mos.lab.run_folder import alone
 from fedjax_mos.lab.searches.brackets import Bracket, brackets, cost
 from fedjax_mos.lab.searches.costs import Unit, costs_of
 from fedjax_mos.lab.searches.found import COLUMNS, RUNGS, Search, joined
@@ -18,6 +19,9 @@ from fedjax_mos.lab.sweeps.lanes import Lane, axes_of, lanes
 from fedjax_mos.lab.sweeps.ledger import Ledger, assemble, plan_of, write_parquet
 from fedjax_mos.lab.sweeps.members import member
 from fedjax_mos.lab.sweeps.piece_runs import check_lanes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def search(
@@ -84,6 +88,7 @@ def search(
         kept = plan_of(
             "search",
             experiment,
+            [lane.experiment for lane in all_lanes],
             axes=axes_of(all_lanes),
             lanes=[lane.label for lane in all_lanes],
             configurations=[as_json(point) for point in tried],
@@ -138,7 +143,7 @@ def _searched(asked: _Asked, ledger: Ledger, progress: bool) -> Search:
             complete = found is not None
             rows += found or []
             if ledger.out is not None and found:
-                write_parquet(ledger.out / RUNGS, pd.DataFrame(rows))
+                _keep_rungs(ledger.out, pd.DataFrame(rows))
     if not ledger.parts:
         raise KeyboardInterrupt
     result = Search(
@@ -150,6 +155,10 @@ def _searched(asked: _Asked, ledger: Ledger, progress: bool) -> Search:
         metric=asked.goal,
     )
     return result.won_by(lambda i: member(asked.experiment, asked.tried[i]))
+
+
+def _keep_rungs(out: Path, rows: "pd.DataFrame") -> None:
+    attempt(lambda: write_parquet(out / RUNGS, rows), out)
 
 
 def _rungs(

@@ -68,12 +68,12 @@ def configurations(
     return [a | b | c for a, b, c in itertools.product(explicit, crossed, drawn)]
 
 
-def check_most(configurations: int, seeds: int) -> None:
+def check_most(count: int, seeds: int, what: str = "configurations") -> None:
     """Raise a ValueError for more runs than one sweep keeps account of."""
-    if configurations * seeds > MOST:
+    if count * seeds > MOST:
         raise ValueError(
-            f"a sweep must have at most {MOST:,} runs: got {configurations:,} "
-            f"configurations x {seeds:,} seeds; make several sweeps of it"
+            f"a sweep must have at most {MOST:,} runs: got {count:,} {what} x "
+            f"{seeds:,} seeds; make several sweeps of it"
         )
 
 

@@ -3,15 +3,17 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos._version import __version__
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints, differences
+from fedjax_mos.folder_lock import refused
 from fedjax_mos.lab.files import attempt, whole
-from fedjax_mos.lab.folders import config, data_hash, read_json, write_json
+from fedjax_mos.lab.folders import DAMAGED, config, data_hash, read_json, write_json
 from fedjax_mos.lab.run_folder import is_empty
+from fedjax_mos.lab.structure import data_structure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,12 +96,21 @@ def assemble(
     return pd.concat([where, history], axis=1)
 
 
-def plan_of(kind: str, experiment: "Experiment", **more: Any) -> dict[str, Any]:
-    """All that the contents of a folder depend on: what is run, on which data."""
+def plan_of(
+    kind: str,
+    experiment: "Experiment",
+    runs: "Iterable[Experiment]" = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """All that the contents of a folder depend on: what is run, on which data.
+
+    The `runs` may have other data than the experiment.
+    """
+    every = {data_structure(one): one for one in (experiment, *runs)}
     return {
         "kind": kind,
         "version": __version__,
-        "data": data_hash(experiment),
+        "data": [data_hash(one) for one in every.values()],
         "experiment": config(experiment, kind)["experiment"],
         "own": experiment.own,
         **more,
@@ -116,20 +127,20 @@ def claim(out: Path, plan: dict[str, Any], inside: str) -> None:
     wanted = f"out must be a new folder or one of the same {plan['kind']}"
     if path.exists():
         _check_same(path, plan, wanted)
-        (out / inside).mkdir(exist_ok=True)
-        return
-    if not is_empty(out):
+    elif not is_empty(out):
         raise FileExistsError(f"{wanted}: {out} is neither")
-    write_json(path, plan)
-    (out / inside).mkdir(exist_ok=True)
+    with refused(out):
+        if not path.exists():
+            write_json(path, plan)
+        (out / inside).mkdir(exist_ok=True)
 
 
 def _check_same(path: Path, plan: dict[str, Any], wanted: str) -> None:
     """Refuse a folder of another plan; another version is only said."""
     try:
         stored = read_json(path)
-        version = stored.pop("version")
-    except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+        version, later = stored.pop("version"), [*stored.pop("resumed_with", [])]
+    except DAMAGED as error:
         raise ValueError(f"{wanted}: {path} is damaged ({error})") from error
     mine = {name: value for name, value in plan.items() if name != "version"}
     other = [n for n in mine | stored if mine.get(n) != stored.get(n)]
@@ -146,6 +157,9 @@ def _check_same(path: Path, plan: dict[str, Any], wanted: str) -> None:
         )
         raise ValueError(f"{wanted}: in {path.parent} {text}")
     if version != __version__:
+        later = list(dict.fromkeys([*later, __version__]))
+        with refused(path.parent):
+            write_json(path, stored | {"version": version, "resumed_with": later})
         print(
             f"{path} was written by version {version} (now {__version__}): numbers "
             "may differ in their last digits",

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_mos.engine.run import INTERRUPTED
 from fedjax_mos.lab.assembled import Assembled
-from fedjax_mos.lab.stopping import until_reached
+from fedjax_mos.lab.stopping import LaneStop
 from fedjax_mos.lab.structure import hp_of
 from fedjax_mos.lab.sweeps.lanes import Lane, Piece
 from fedjax_mos.types import Key, RoundState
@@ -21,7 +21,10 @@ def check_lanes(lanes: Sequence[Lane], *, may_stop: bool) -> None:
     """Raise a ValueError for experiments that cannot be lanes."""
     for one in (lane.experiment for lane in lanes):
         if one.cohorts:
-            raise ValueError("cohorts are kept by runs and comparisons: got cohorts")
+            raise ValueError(
+                "cohorts must be false here, since cohorts are kept by runs and "
+                "comparisons: got True"
+            )
         if one.stop_at is not None and not may_stop:
             raise ValueError(
                 f"a search stops runs by itself: stop_at must not be given, got "
@@ -49,12 +52,13 @@ def filled_up(piece: Piece) -> list[int]:
 
 
 def own_rows(
-    history: "pd.DataFrame", piece: Piece, stop_at: float | None = None
+    history: "pd.DataFrame", piece: Piece, stop: LaneStop | None = None
 ) -> "pd.DataFrame | None":
     """The rows of a piece's own lanes, to where each stops; None: interrupted."""
     if history.attrs["ended"] == INTERRUPTED:
         return None
-    history = until_reached(history, stop_at)
+    if stop is not None:
+        history = stop.until(history)
     # Every row of a run.
     history["diverged"] = history["diverged"].groupby(history["lane"]).transform("any")
     history = history[history["lane"] < len(piece.lanes)].reset_index(drop=True)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.engine.run import Stop
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment
-from fedjax_mos.lab.run_folder import alone
-from fedjax_mos.lab.stopping import stop_of
+from fedjax_mos.lab.folders import as_json
+from fedjax_mos.lab.stopping import LaneStop, stop_of
 from fedjax_mos.lab.sweeps.cube import Cube
 from fedjax_mos.lab.sweeps.grid import Range, configurations
 from fedjax_mos.lab.sweeps.lanes import Lane, Piece, axes_of, lanes, pieces
@@ -29,6 +31,7 @@ def sweep(
     random: int | None = None,
     independent: bool = False,
     width: int | None = None,
+    stop: Stop | None = None,
     out: Path | str | None = None,
     progress: bool = True,
     checkpoint_every: float = EVERY,
@@ -51,6 +54,9 @@ def sweep(
     numbers and its seed, to the last digits (which rounds that do not contract blow
     up). One that diverges is marked and disturbs no other.
 
+    `stop(frame)`, asked of every run by itself with its own rows, may end it between
+    blocks of rounds, as the field `stop_at` does; a piece goes on until all have ended.
+
     With `out`, finished pieces are kept in that folder as parquet files, the piece
     under way as checkpoints, and the same call is resumed where it was interrupted. An
     interrupt (Ctrl-C) returns what is finished.
@@ -61,13 +67,22 @@ def sweep(
     check_lanes(all_lanes, may_stop=True)
     cut = pieces(all_lanes, width)
     if out is None:
-        return _swept(experiment, all_lanes, cut, Ledger({}, None), progress)
+        return _swept(experiment, all_lanes, cut, Ledger({}, None), stop, progress)
     with alone(Path(out)):
         every = [piece._asdict() for piece in cut]
         axes, labels = axes_of(all_lanes), [lane.label for lane in all_lanes]
-        plan = plan_of("sweep", experiment, axes=axes, lanes=labels, pieces=every)
+        plan = plan_of(
+            "sweep",
+            experiment,
+            [lane.experiment for lane in all_lanes],
+            axes=axes,
+            lanes=labels,
+            configurations=[as_json(point) for point in tried],
+            pieces=every,
+            stop=as_json(stop),
+        )
         ledger = Ledger(plan, Path(out), checkpoint_every)
-        return _swept(experiment, all_lanes, cut, ledger, progress)
+        return _swept(experiment, all_lanes, cut, ledger, stop, progress)
 
 
 def _swept(
@@ -75,6 +90,7 @@ def _swept(
     all_lanes: Sequence[Lane],
     cut: Sequence[Piece],
     ledger: Ledger,
+    stop: Stop | None,
     progress: bool,
 ) -> Cube:
     """All pieces that the ledger does not have."""
@@ -89,7 +105,8 @@ def _swept(
             if built is None or built[0] != cut[i].group:
                 one = all_lanes[cut[i].lanes[0]].experiment
                 built = cut[i].group, one.build(lanes=cut[i].width)
-            history = _history(built[1], all_lanes, cut[i], ledger.checkpoints(i))
+            kept = ledger.checkpoints(i)
+            history = _history(built[1], all_lanes, cut[i], stop, kept)
             if history is not None:
                 ledger.add(i, history)
                 bar.update()
@@ -111,19 +128,21 @@ def _history(
     made: Assembled,
     lanes: Sequence[Lane],
     piece: Piece,
+    stop: Stop | None,
     checkpoints: Checkpoints | None,
 ) -> "pd.DataFrame | None":
     """A piece's rounds with the lanes' own numbers; None if it was interrupted."""
     state, key = beginning(made, lanes, piece)
     one = lanes[piece.lanes[0]].experiment
-    stop = stop_of(one.stop_at, None)
+    enough = stop_of(one.stop_at, stop)
+    ends = None if enough is None else LaneStop(enough)
     _, history = made.run(
         state,
         key,
         one.rounds,
         every=one.eval_every,
         progress=False,
-        stop=stop and (lambda frame: stop(frame.rename(columns={"lane": "seed"}))),
+        stop=ends,
         checkpoints=checkpoints,
     )
-    return own_rows(history, piece, one.stop_at)
+    return own_rows(history, piece, ends)

@@ -10,10 +10,11 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import cli
 from fedjax_mos.lab.hypergradients import random_baseline as baseline
-from fedjax_mos.lab.hypergradients import tune
+from fedjax_mos.lab.hypergradients import stability, tune
 from fedjax_mos.lab.hypergradients.hypergrad import Hypergradient, runs
 from fedjax_mos.lab.hypergradients.scales import flat
 from fedjax_mos.lab.hypergradients.updates import Updates
+from fedjax_mos.lab.run_folder import is_empty
 
 TINY = {
     "algorithm": "fedavg",
@@ -48,6 +49,33 @@ def test_it_descends_and_stays_in_its_box(tuned):
     assert way["lr"].is_monotonic_increasing
     assert way["lr"].iloc[0] == pytest.approx(0.002, rel=1e-5)
     assert way["lr"].iloc[-1] == pytest.approx(BOX["lr"][1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"horizon": 0}, "horizon must be at least 1: got 0"),
+        ({"candidates": 100_000_000}, "20,000 runs: got 100,000,000"),
+        ({"seeds": 0}, "seeds must be at least 1: got 0"),
+        ({"seeds": 100_000_000}, "100,000,000 seeds needs at least"),
+        ({"bounds": {"no": (0, 1)}}, "bounds must be of numbers in wrt"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_claims_no_folder(wrong, message, tmp_path):
+    """A folder that a wrong argument has made useless for the right one."""
+    with pytest.raises(ValueError, match=message):
+        quietly(SLOW_START, ("lr",), out=tmp_path, **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.thorough
+def test_an_unstable_start_claims_no_folder(tmp_path, monkeypatch):
+    """It is known after the first gradient only."""
+    monkeypatch.setattr(stability, "LIMIT", 0.0)
+    with pytest.raises(ValueError, match="must be stable"):
+        quietly(SLOW_START, ("lr",), out=tmp_path)
+    assert is_empty(tmp_path)
 
 
 def test_the_best_point_is_an_experiment(tuned):
@@ -236,7 +264,7 @@ def test_command_line(tmp_path, capsys):
     words += " --model logistic --wrt lr --set lr=0.01 --candidates 4"
     cli.main([*words.split(), "--out", str(out)])
     names = {"config.json", "trajectory.csv", "trajectory.png", "plan.json"}
-    names |= {"updates", "search", "sweep"}
+    names |= {"updates", "search", "sweep", "winner.json"}
     seen = {path.name for path in out.iterdir() if path.name[0] != "."}
     assert seen == names
     tuned, said = fm.read(out), capsys.readouterr().out

@@ -62,6 +62,12 @@ def test_every_method_is_tuned():
         assert "lr" in entry.tuned["digits"], name
 
 
+def test_too_many_draws_are_refused_at_once():
+    """Every one of them drawn before they are counted."""
+    with pytest.raises(ValueError, match="20,000 runs: got 100,000,000"):
+        search_all(TINY, random=100_000_000, seeds=1, progress=False)
+
+
 def test_every_method_has_the_same_budget(capsys):
     """Options that would give one method more than another."""
     with pytest.raises(SystemExit, match="2"):

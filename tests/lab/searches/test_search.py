@@ -11,6 +11,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import cli
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.run_folder import repeated
 from fedjax_mos.lab.searches.search import goal_of
 from tests.lab.tiny import TINY
 
@@ -209,6 +210,7 @@ def test_a_search_from_memory_comes_back(tmp_path):
     found().write(tmp_path)
     again = fm.read(tmp_path)
     assert type(again) is fm.Search and again.winner == found().winner
+    assert repeated(tmp_path / "winner.json")[0] == found().winner
     pd.testing.assert_frame_equal(again.table(), found().table())
     pd.testing.assert_frame_equal(again.rungs, found().rungs)
     assert (tmp_path / "halving.png").read_bytes()[:4] == b"\x89PNG"
