@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedjax_mos.engine.checkpoints import EVERY
+from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.comparison_folder import is_done
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.papers.build import check_data, experiments
@@ -17,7 +18,7 @@ from fedjax_mos.lab.papers.refine import Keeper, refined
 from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.papers.shared import take_over
 from fedjax_mos.lab.result import HISTORY, Result
-from fedjax_mos.lab.run_folder import RunFolder, alone, given_back
+from fedjax_mos.lab.run_folder import RunFolder, given_back
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
