@@ -68,8 +68,8 @@ def test_other_numbers_trace_and_compile_nothing(first, changes):
 
 def test_numbers_are_the_experiments_own(first):
     """A shared program gets this experiment's numbers, not the first one's."""
-    other = run(options={"lr": 0.2})
-    assert float(other.state.hp["algorithm"]["lr"]) == pytest.approx(0.2)
+    other = run(options={"lr": 0.3})
+    assert float(other.state.hp["algorithm"]["lr"]) == pytest.approx(0.3)
     assert other.frame.train_loss.iloc[-1] != first.frame.train_loss.iloc[-1]
     again = run()
     np.testing.assert_array_equal(again.frame.train_loss, first.frame.train_loss)

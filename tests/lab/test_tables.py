@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import fedjax_mos as fm
-from fedjax_mos.lab import tables
+from fedjax_mos.lab import catalog, tables
 from tests.lab.tiny import TINY
 
 # Test accuracy by method, seed and round: "slow" takes three times as long, "stuck"
@@ -245,8 +245,10 @@ def results(**experiments):
     return fm.Comparison(members)
 
 
-def test_untuned_members_are_marked():
+def test_untuned_members_are_marked(monkeypatch):
     """A star for a method without numbers of its own for the data set."""
+    entry = catalog.ALGORITHMS["fedprox"]
+    monkeypatch.setitem(catalog.ALGORITHMS, "fedprox", entry._replace(tuned={}))
     foreign = dataclasses.replace(TINY, algorithm="fedprox")
     chosen = dataclasses.replace(foreign, options={"lr": 0.1})
     found = results(known=TINY, foreign=foreign, chosen=chosen)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_mos.lab import options
 from fedjax_mos.lab.assembled import Assembled
-from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.experiment import Experiment, check_experiment
 from fedjax_mos.lab.hypergradients.scales import Scales, drawn
 from fedjax_mos.lab.hypergradients.wrt import Named, Wrt, with_named
 from fedjax_mos.lab.searches.found import Search
@@ -21,6 +21,7 @@ from fedjax_mos.schedule import Schedule, is_schedule
 def winner_of(start: Experiment | Search) -> Experiment:
     """An experiment as it is, or that of a search."""
     if not isinstance(start, Search):
+        check_experiment(start)
         return start
     if start.winner is None:
         raise ValueError("the search has no winner to tune: every run diverged")

@@ -15,6 +15,7 @@ from fedjax_mos import cli, machine
 from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import Pace
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.lab.stopping import LaneStop, stop_of
 from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.lab.sweeps import grid, lanes, members, piece_runs
 from tests.lab.tiny import TINY
@@ -333,7 +334,7 @@ def test_what_a_lane_does_after_its_own_end_is_not_its():
     history = pd.DataFrame(rows, columns=["lane", "round", "test_accuracy", "diverged"])
     history.attrs["ended"] = "done"
     piece = lanes.Piece(0, [4, 7], 2)
-    found = piece_runs.own_rows(history, piece, 0.8)
+    found = piece_runs.own_rows(history, piece, LaneStop(stop_of(0.8, None)))
     assert found[found["lane"] == 7]["round"].tolist() == [5]
     assert found["diverged"].tolist() == [True, True, False]
 
