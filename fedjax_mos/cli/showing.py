@@ -142,8 +142,8 @@ def _together(results: list[Any]) -> "Shown":
     for result in results:
         if not isinstance(result, Shown):
             raise ValueError(
-                "folders must hold runs and comparisons to be shown together: "
-                f"one holds a {type(result).__name__.lower()}"
+                "folders must hold runs and comparisons to be shown like this: "
+                f"one holds a {result.KIND} (fedjax-mos report shows it)"
             )
         for name, member in result.members.items():
             count = sum(known.split(" #")[0] == name for known in members)

@@ -197,6 +197,8 @@ def read(folder: Path | str) -> "Result | Comparison | Cube | Search | Tuned":
     from fedjax_mos.lab.sweeps.cube import Cube
 
     folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} holds no results of fedjax_mos: it is no folder")
     readers: dict[str, Any] = {
         "run": Result,
         "comparison": Comparison,

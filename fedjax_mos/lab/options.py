@@ -61,8 +61,9 @@ def home(name: str, parts: "Parts") -> Home:
     homes = _homes(name, parts)
     if not homes:
         known = [f"{kind}.{'.'.join(path)}" for kind, path in all_options(parts)]
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        bare = {whole.rpartition(".")[2]: whole for whole in known}
+        close = difflib.get_close_matches(name.rpartition(".")[2], bare, n=1)
+        hint = f" (did you mean {bare[close[0]]}?)" if close else ""
         why = WHY_NOT.get(name.rpartition(".")[2], "")
         raise UnknownOptionError(
             f"no option {name!r}{hint}{why}; there are {', '.join(known)}"

@@ -14,6 +14,7 @@ from fedjax_mos.lab import folders
 from fedjax_mos.lab.files import PARTIAL, attempt
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.setting_checks import check_count
+from fedjax_mos.lab.stopping import deciding
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -68,7 +69,7 @@ class RunFolder:
             complete=False,
             data=data,
             asked_target=target,
-            stop=folders.as_json(stop),
+            stop=folders.as_json(deciding(stop)),
         )
         self.stored = json.loads(json.dumps(stored, default=str))
         known = self._known()

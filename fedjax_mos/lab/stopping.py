@@ -38,6 +38,11 @@ def stop_of(stop_at: float | None, stop: Stop | None) -> Stop | None:
     return enough
 
 
+def deciding(stop: Stop | None) -> Stop | None:
+    """`stop`, on which a run depends; None if it says that it `only_looks`."""
+    return None if getattr(stop, "only_looks", False) else stop
+
+
 class LaneStop:
     """Asks every lane by itself whether that is enough; all have to say so.
 

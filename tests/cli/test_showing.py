@@ -114,8 +114,8 @@ def test_plot_hands_its_flags_on(folders, monkeypatch, tmp_path):
             ["--kind", "trajectory"],
             "kind trajectory needs the folder of a tuning",
         ),
-        ("tuning", [], "one holds a tuned"),
-        ("sweep", ["--kind", "targets"], "one holds a cube"),
+        ("tuning", [], "one holds a tuning"),
+        ("sweep", ["--kind", "targets"], "one holds a sweep"),
         (
             "sweep",
             ["--kind", "heat_map", "--axes", "lr", "x"],
@@ -207,8 +207,8 @@ def test_table_of_a_sweep(folders):
 def test_table_refuses(folders):
     """A tuning, a sweep among runs, an unknown baseline, metric or axis."""
     run, sweep = folders["run"], folders["sweep"]
-    assert "one holds a tuned" in refused("table", folders["tuning"])
-    assert "one holds a cube" in refused("table", run, sweep)
+    assert "one holds a tuning" in refused("table", folders["tuning"])
+    assert "one holds a sweep" in refused("table", run, sweep)
     assert "baseline must be one of fast" in refused("table", run, "--baseline", "x")
     assert "metric must be one of" in refused("table", run, "--metric", "x")
     assert "axis must be one of lr, server_lr" in refused("table", sweep, "--per", "x")
@@ -217,8 +217,8 @@ def test_table_refuses(folders):
 def test_a_sweep_is_shown_alone(folders):
     """Folders beside that of a sweep are not passed over in silence."""
     sweep, run = folders["sweep"], folders["run"]
-    assert "one holds a cube" in refused("table", sweep, run)
-    assert "one holds a cube" in refused("plot", sweep, run)
+    assert "one holds a sweep" in refused("table", sweep, run)
+    assert "one holds a sweep" in refused("plot", sweep, run)
 
 
 # ---- report --------------------------------------------------------------------------

@@ -90,3 +90,18 @@ def test_who_stops_a_run_belongs_to_its_folder(tmp_path):
         RunFolder(tmp_path, TINY, None, stop=lambda rows: True)
     with pytest.raises(ValueError, match=r"objects given in Python \(stop\)"):
         repeated(tmp_path / "config.json")
+
+
+def test_who_only_looks_decides_nothing(tmp_path):
+    """A folder that is refused because somebody watches the run."""
+
+    class Looks:
+        only_looks = True
+
+        def __call__(self, frame):
+            return False
+
+    RunFolder(tmp_path, TINY, 1)
+    RunFolder(tmp_path, TINY, 1, stop=Looks())
+    with pytest.raises(ValueError, match="stop was None"):
+        RunFolder(tmp_path, TINY, 1, stop=lambda frame: False)

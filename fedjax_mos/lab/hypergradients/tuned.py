@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Tuned:
     frame: "pd.DataFrame"
     objective: str
     updates: int  # that were asked for
+
+    KIND: ClassVar[str] = "tuning"
 
     @property
     def complete(self) -> bool:
@@ -75,7 +77,7 @@ class Tuned:
         folders.write_winner(folder, self.experiment)
         stored = folders.config(
             self.experiment,
-            "tuning",
+            self.KIND,
             hp=folders.as_json(self.hp),
             objective=self.objective,
             updates=self.updates,

@@ -37,6 +37,8 @@ class Keeper:
     folder beside them, each in one of its own.
     """
 
+    only_looks = True
+
     def __init__(self, folder: Path, columns: Sequence[Column]) -> None:
         self.folder, self.columns = folder, columns
 

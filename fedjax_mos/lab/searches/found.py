@@ -149,6 +149,13 @@ class Search(Cube):
     def _metric(self, name: str | None) -> str:
         return super()._metric(name or self.metric or None)
 
+    def _row(
+        self, cell: "pd.Series", chosen: str, main: str, target: float
+    ) -> dict[str, str]:
+        # Runs that left early are not comparable: say how far each came.
+        came = {"rounds run": f"{cell['ran']:.0f}"}
+        return super()._row(cell, chosen, main, target) | came
+
     def _about(self) -> dict[str, Any]:
         winner = self.winner and folders.config(self.winner, "run")
         return super()._about() | {"metric": self.metric, "winner": winner}

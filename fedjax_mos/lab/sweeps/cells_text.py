@@ -23,8 +23,12 @@ def row(
         if not np.isnan(cell[name]):
             text = formats.pair(name, cell[name], cell[f"{name}_std"])
         line[name.replace("_", " ")] = text
-    names = ("reached", "seeds", "rounds_to_target", "rounds_std", "at_least", "ran")
-    rounds = formats.rounds_text(*(cell[name] for name in names))
+    # A row of a frame has floats only.
+    reached, seeds, ran = (int(cell[name]) for name in ("reached", "seeds", "ran"))
+    mean, away, bound = (
+        cell[name] for name in ("rounds_to_target", "rounds_std", "at_least")
+    )
+    rounds = formats.rounds_text(reached, seeds, mean, away, bound, ran)
     return line | {f"rounds to {formats.in_unit(main, target)}": rounds}
 
 

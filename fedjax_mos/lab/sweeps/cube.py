@@ -143,10 +143,7 @@ class Cube:
         table = whole if per is None else self.best_per(per, target, metric)
         table = table if top is None else table.head(top)
         wanted = self._target(target)
-        rows = [
-            cells_text.row(cell, self.axes, chosen, main, wanted)
-            for _, cell in table.iterrows()
-        ]
+        rows = [self._row(cell, chosen, main, wanted) for _, cell in table.iterrows()]
         return Printed(rows, (), cells_text.notes(len(table), whole, chosen, per))
 
     def text(
@@ -221,6 +218,11 @@ class Cube:
             known = [n for n in summaries.metrics_of(self.frame) if n not in self.axes]
             raise ValueError(f"metric must be one of {', '.join(known)}: got {name!r}")
         return name
+
+    def _row(
+        self, cell: "pd.Series", chosen: str, main: str, target: float
+    ) -> dict[str, str]:
+        return cells_text.row(cell, self.axes, chosen, main, target)
 
     def _target(self, target: float | None) -> float:
         if target is not None:

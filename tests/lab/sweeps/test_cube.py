@@ -118,3 +118,9 @@ def test_write(cube, tmp_path):
     hopeless.write(tmp_path / "hopeless", target=0.6)
     written = {path.name for path in (tmp_path / "hopeless").iterdir()}
     assert written == {"config.json", "cube.parquet", "cells.csv"}
+
+
+def test_rounds_are_whole_numbers(cube):
+    """20.0+ and 1.0 of 5.0 seeds, because a row of a frame has floats only."""
+    texts = [row["rounds to 95 %"] for row in cube.printed(0.95).rows]
+    assert texts == ["2+", "2+", "2+"]
