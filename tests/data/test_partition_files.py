@@ -39,7 +39,7 @@ def test_a_run_with_a_file_is_repeated_from_its_configuration(tmp_path):
     first = one.run(out=tmp_path / "run", progress=False)
     same = DIRICHLET.run(progress=False)
     assert first.frame["test_loss"].equals(same.frame["test_loss"])
-    again, _ = repeated(tmp_path / "run" / "config.json")
+    again, *_ = repeated(tmp_path / "run" / "config.json")
     assert again.partition == name
     dataclasses.replace(DIRICHLET, data_seed=1).write_partition(tmp_path / "parts.npz")
     with pytest.raises(ValueError, match="data was .* and is "):

@@ -45,12 +45,16 @@ def from_frame(
     _check_complete("label", frame[label])
     _check_complete("label", held[label])
     numbered = _numbering(frame[label])
-    return arrays(
-        train[list(features)].to_numpy(np.float32),
+    found = arrays(
+        train[list(features)].to_numpy(float),  # in full: what does not fit is refused
         numbered(train[label]),
-        held[list(features)].to_numpy(np.float32),
+        held[list(features)].to_numpy(float),
         numbered(held[label]),
         groups=None if client is None else _groups(train[client]),
+    )
+    parts = {name: getattr(found, name) for name in ("train", "test")}
+    return found._replace(
+        **{n: part._replace(x=part.x.astype(np.float32)) for n, part in parts.items()}
     )
 
 

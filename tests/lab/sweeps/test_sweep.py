@@ -94,12 +94,12 @@ def test_points_may_name_different_options():
     """A method's own number is refused because another method lacks it."""
     points = [
         {"algorithm": "fedavg", "lr": 0.2},
-        {"algorithm": "fedprox", "lr": 0.2, "prox": 0.0, "server_lr": 1.25},
+        {"algorithm": "fedprox", "lr": 0.2, "prox": 0.0, "server_lr": 1.0},
     ]
     cells = sweep(TINY, points, seeds=3).cells().sort_index()
     assert cells["algorithm"].tolist() == ["fedavg", "fedprox"]
     assert np.isnan(cells["prox"][0]) and cells["prox"][1] == 0
-    assert cells["server_lr"].tolist() == [1.25, 1.25]  # fedavg's own is filled in
+    assert cells["server_lr"].tolist() == [1.0, 1.0]  # fedavg's own is filled in
     same = whole().cells().query("lr == 0.2")["mean"].item()
     np.testing.assert_allclose(cells["mean"], same, rtol=1e-5)
 
