@@ -63,6 +63,8 @@ class Comparison(Shown):
         """What `write` wrote."""
         names = folders.read_json(Path(folder) / folders.CONFIG)["members"]
         done = [n for n in names if (Path(folder) / _file_name(n) / HISTORY).exists()]
+        if not done:
+            raise ValueError(f"{folder} has no member that was finished")
         found = {n: Result.read(Path(folder) / _file_name(n)) for n in done}
         return cls({n: dataclasses.replace(r, title=n) for n, r in found.items()})
 

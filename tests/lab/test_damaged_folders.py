@@ -111,3 +111,10 @@ def test_results_without_a_title(tmp_path):
     for call in (lambda: TINY.run(out=tmp_path), lambda: fm.resume(tmp_path)):
         with pytest.raises(ValueError, match=f"{tmp_path} holds no results.*title"):
             call()
+
+
+def test_a_comparison_without_members_is_named(tmp_path):
+    """A table of nothing, which ends in a traceback."""
+    (tmp_path / "config.json").write_text('{"kind": "comparison", "members": []}')
+    with pytest.raises(ValueError, match="no member that was finished"):
+        fm.read(tmp_path)
