@@ -1,50 +1,55 @@
-"""Does a learned schedule beat the best constant, exponential and cosine ones?
+"""Do learned schedules beat the best constant, exponential and cosine ones?
 
-    python benchmarks/schedules.py [--tiny]
+    python benchmarks/schedules.py [--rounds 20] [--only SETTING] [--tiny]
 
-For each setting four ways to a local step size, all of about the same cost in rounds:
-halving among constants, among exponential and among cosine schedules (first and last
-value drawn), and `fm.tune` with one value per round (50) from the winner of a small
-halving among constants. Winners run on 20 fresh seeds: test accuracy after the last
-round, and rounds to the accuracy that the best constant has in the end. Everything is
-kept below benchmarks/work/schedules: an ended study goes on there. Writes
-benchmarks/results/schedules.md.
+FedAvgM has three numbers that may change from round to round: the local step size, the
+server's, and its momentum. Ways to them, at the same cost in rounds:
+
+* learned: a halving among points of all families below takes a fifth of the cost,
+  `fm.tune` polishes its winner with one value per round of all three numbers;
+* families, each by a halving of its own: constants; an exponential or a cosine schedule
+  of the local step size with constant others; exponential or cosine schedules of all
+  three, each falling from its own first to its own last value.
+
+Winners run on 20 fresh seeds: test accuracy after the last round, and rounds to the
+accuracy that the best family has in the end. Everything is kept below
+benchmarks/work/schedules: an ended study goes on there. Writes
+benchmarks/results/schedules_ROUNDS.md.
 """
 
+import argparse
 import dataclasses
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 import fedjax_mos as fm
 
 HERE = Path(__file__).parent
 WORK, RESULTS = HERE / "work" / "schedules", HERE / "results"
-ROUNDS, UPDATES, SEEDS, FRESH, FIRST_FRESH = 50, 16, 5, 20, 1000
-LOW, HIGH = 0.003, 3.0
+UPDATES, SEEDS, FRESH, FIRST_FRESH = 24, 5, 20, 1000
+FIRST = 100  # points of the halving that a learned schedule begins from
+BOXES = {"lr": (0.003, 3.0), "server_lr": (0.3, 3.0), "server_momentum": (0.02, 0.98)}
+GOAL = "held_out_loss"
 IMAGES = 10_000
-EVERY = 2  # rounds between evaluations of winners
+_CLASSES = {"model": "mlp", "options": {"hidden": (64,)}, "clients": 100, "cohort": 10}
 SETTINGS = {  # all with a tenth of every client's examples held out, to choose by
     "synthetic(1,1)": {"dataset": "synthetic", "cohort": 10},
-    "Fashion-MNIST, 2 shards": {
-        "dataset": "fashion_mnist",
-        "partition": "shards",
-        "model": "mlp",
-        "options": {"hidden": (64,)},
-        "clients": 100,
-        "cohort": 10,
-    },
-    "MNIST, 2 classes": {
-        "dataset": "mnist",
-        "partition": "classes",
-        "model": "mlp",
-        "options": {"hidden": (64,)},
-        "clients": 100,
-        "cohort": 10,
-    },
+    "Fashion-MNIST, 2 shards": {"dataset": "fashion_mnist", "partition": "shards"}
+    | _CLASSES,
+    "MNIST, 2 classes": {"dataset": "mnist", "partition": "classes"} | _CLASSES,
+}
+# Values from `first` to `last` as time goes from 0 to 1.
+Curve = Callable[[float, float, np.ndarray], np.ndarray]
+CURVES: dict[str, Curve] = {
+    "exponential": lambda first, last, time: first * (last / first) ** time,
+    "cosine": lambda first, last, time: (
+        last + (first - last) * (1 + np.cos(np.pi * time)) / 2
+    ),
 }
 
 
@@ -58,108 +63,129 @@ def first_images(fields: dict) -> dict:
 
 
 def families(rounds: int, count: int, seed: int) -> dict[str, list[dict]]:
-    """Points of every family of schedules; ends are even in the logarithm."""
+    """Points of every family; rates are even in the logarithm, momenta as they are."""
     rng = np.random.default_rng(seed)
-    ends = np.exp(rng.uniform(np.log(LOW), np.log(HIGH), (count, 2)))
     time = np.linspace(0, 1, rounds)
-    falling = np.sort(ends, axis=1)[:, ::-1]
-    return {
-        "constant": [{"lr": float(a)} for a, _ in ends],
-        "exponential": [{"lr": fm.Schedule(a * (b / a) ** time)} for a, b in falling],
-        "cosine": [
-            {"lr": fm.Schedule(b + (a - b) * (1 + np.cos(np.pi * time)) / 2)}
-            for a, b in falling
-        ],
-    }
+
+    def drawn(name: str) -> float:
+        low, high = BOXES[name]
+        if name == "server_momentum":
+            return float(rng.uniform(low, high))
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    def falling(name: str, curve: Curve) -> fm.Schedule:
+        last, first = sorted((drawn(name), drawn(name)))
+        return fm.Schedule(curve(first, last, time))
+
+    found = {"constant": [{n: drawn(n) for n in BOXES} for _ in range(count)]}
+    for title, curve in CURVES.items():
+        for which, names in (("lr", ("lr",)), ("all three", tuple(BOXES))):
+            found[f"{title}, {which}"] = [
+                {n: falling(n, curve) if n in names else drawn(n) for n in BOXES}
+                for _ in range(count)
+            ]
+    return found
 
 
-def tuned(base: fm.Experiment, folder: Path, updates: int) -> fm.Tuned:
-    """One value per round, from the winner of a halving among constants."""
-    return fm.tune(
-        base,
-        schedules={"lr": "rounds"},
+def learned(base: fm.Experiment, folder: Path, updates: int) -> tuple[fm.Tuned, int]:
+    """A value per round of all numbers, and the cost of finding them in rounds."""
+    mixed = families(base.rounds, FIRST // 5, base.seed + 1)
+    points = [point for each in mixed.values() for point in each]
+    begun = fm.search(base, points, seeds=SEEDS, metric=GOAL, out=folder / "search")
+    tuned = fm.tune(
+        begun,
+        schedules=dict.fromkeys(BOXES, "rounds"),
         updates=updates,
         seeds=SEEDS,
-        bounds={"lr": (LOW, HIGH)},
-        out=folder,
+        objective=GOAL,
+        bounds=BOXES,
+        out=folder / "tune",
     )
+    spent = int(begun.spent()["rounds"]) + int(tuned.frame["cost"].iloc[-1])
+    return tuned, spent
 
 
-def study(
-    name: str, fields: dict, updates: int, fresh: int, per_sweep: int = 2
-) -> list[dict]:
-    """All ways of one setting, with rounds that each may spend."""
+def study(name: str, fields: dict, updates: int, fresh: int) -> list[dict]:
+    """All ways of one setting, with rounds that each has spent."""
     base = fm.Experiment(
         **first_images(fields),
-        algorithm="fedavg",
+        algorithm="fedavgm",
         held_out=0.1,
         eval_every=fields["rounds"],
     )
-    folder = WORK / "".join(c if c.isalnum() else "_" for c in name)
-    learned = tuned(base, folder / "tune", updates)
-    cost = int(learned.frame["cost"].iloc[-1])
-    winners = {f"learned, {base.rounds} numbers": (learned.experiment, cost)}
+    label = "".join(c if c.isalnum() else "_" for c in name)
+    folder = WORK / f"{label}_{base.rounds}"
+    tuned, cost = learned(base, folder, updates)
+    winners = {f"learned, {3 * base.rounds} numbers": (tuned.experiment, cost)}
     # As many as the cost pays for, where halving takes half of a sweep.
-    count = max(per_sweep * cost // (base.rounds * SEEDS), 4)
+    count = max(2 * cost // (base.rounds * SEEDS), 4)
     for family, points in families(base.rounds, count, base.seed).items():
-        found = fm.search(
-            base,
-            points,
-            seeds=SEEDS,
-            budget=cost,
-            metric=learned.objective,
-            out=folder / family,
-        )
+        out = folder / family.replace(", ", "_").replace(" ", "_")
+        found = fm.search(base, points, seeds=SEEDS, budget=cost, metric=GOAL, out=out)
         winners[family] = found.winner, int(found.spent()["rounds"])
-    again = {"seed": FIRST_FRESH, "eval_every": EVERY}
+        print(name, family, len(points), "points", flush=True)
+    again = {"seed": FIRST_FRESH, "eval_every": 1}
     frames = {
         way: dataclasses.replace(one, **again).run(fresh, progress=False).frame
         for way, (one, _) in winners.items()
     }
-    ends = {way: frame.groupby("seed").tail(1) for way, frame in frames.items()}
-    target = float(ends["constant"]["test_accuracy"].mean())
+    return rows_of(name, frames, {way: cost for way, (_, cost) in winners.items()})
+
+
+def rows_of(name: str, frames: dict[str, pd.DataFrame], costs: dict) -> list[dict]:
+    """A row per way; differences and rounds are against the best family."""
+    ends = {
+        way: frame.groupby("seed")["test_accuracy"].last()
+        for way, frame in frames.items()
+    }
+    best = max(list(frames)[1:], key=lambda way: ends[way].mean())
     rows = []
     for way, frame in frames.items():
-        curve = frame.groupby("round")["test_accuracy"].mean().dropna()
-        reached = curve.index[curve >= target]
+        curve = frame.groupby("round")["test_accuracy"].mean()
+        reached = curve.index[curve >= ends[best].mean()]
+        test = stats.ttest_rel(ends[way], ends[best])
         rows.append(
             {
                 "setting": name,
-                "rate": way,
-                "cost in rounds": winners[way][1],
-                "test accuracy": ends[way]["test_accuracy"].mean(),
-                "std": ends[way]["test_accuracy"].std(),
-                learned.objective: ends[way][learned.objective].mean(),
-                "rounds to the constant's": reached[0] if len(reached) else np.nan,
-                "growth": float(learned.frame["growth"].max())
-                if way.startswith("learned")
-                else np.nan,
+                "schedule": way,
+                "cost, rounds": costs[way],
+                "test accuracy, %": 100 * ends[way].mean(),
+                "std": 100 * ends[way].std(),
+                "against the best family": 100 * (ends[way] - ends[best]).mean(),
+                "paired p": test.pvalue if way != best else np.nan,
+                GOAL: frame.groupby("seed")[GOAL].last().mean(),
+                "rounds to the best family's": reached[0] if len(reached) else np.nan,
             }
         )
     return rows
 
 
 def main() -> None:
-    tiny = "--tiny" in sys.argv
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--only", choices=SETTINGS, help="this setting alone")
+    parser.add_argument("--tiny", action="store_true", help="does the script run?")
+    told = parser.parse_args()
     fm.use_all_cores()
+    if told.tiny:
+        fields = {"dataset": "digits", "model": "logistic", "rounds": 4}
+        print(pd.DataFrame(study("tiny", fields, 3, 2)).to_string())
+        return
     rows = []
     for name, fields in SETTINGS.items():
-        if tiny:
-            fields = {"dataset": "digits", "model": "logistic", "rounds": 6}
-            rows += study("tiny", fields, 3, 2, per_sweep=1)
-            break
-        rows += study(name, fields | {"rounds": ROUNDS}, UPDATES, FRESH)
-        print(pd.DataFrame(rows).to_string(), flush=True)
-    text = pd.DataFrame(rows).to_string(index=False, float_format="{:.4g}".format)
-    print(text)
-    if tiny:
+        if told.only in (None, name):
+            rows += study(name, fields | {"rounds": told.rounds}, UPDATES, FRESH)
+            print(pd.DataFrame(rows).to_string(), flush=True)
+    if told.only:
         return
-    (RESULTS / "schedules.md").write_text(
-        "# A learned schedule of the local step size against searched ones\n\n"
-        f"{ROUNDS} rounds, the first {IMAGES:,} training images; means of {FRESH} "
-        f"fresh seeds; chosen with {SEEDS} others by the loss on held-out examples. "
-        f"jax {jax.__version__}, {jax.default_backend()}. Repeat with "
-        f"`python benchmarks/schedules.py`.\n\n```\n{text}\n```\n"
+    text = pd.DataFrame(rows).to_string(index=False, float_format="{:.4g}".format)
+    (RESULTS / f"schedules_{told.rounds}.md").write_text(
+        "# Learned schedules against searched ones\n\n"
+        f"FedAvgM, {told.rounds} rounds, the first {IMAGES:,} training images; means "
+        f"of {FRESH} fresh seeds; chosen with {SEEDS} others by the loss on held-out "
+        f"examples. jax {jax.__version__}, {jax.default_backend()}. Repeat with "
+        f"`python benchmarks/schedules.py --rounds {told.rounds}`.\n\n"
+        f"```\n{text}\n```\n"
     )
 
 

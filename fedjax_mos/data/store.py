@@ -98,7 +98,8 @@ def checked_mass(mass: ArrayLike, clients: int, name: str = "mass") -> jax.Array
     if found.shape != (clients,) or found.dtype.kind not in "ui":
         raise ValueError(
             f"{name} must hold one whole number per client, {clients}; shares p can be "
-            f"written as round(10**6 * p): got {found.dtype} of shape {found.shape}"
+            f"written as round(10**6 * p): got {np.array2string(found, threshold=6)}, "
+            f"{found.dtype} of shape {found.shape}"
         )
     if found.min() < 1:
         raise ValueError(

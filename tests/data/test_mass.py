@@ -141,8 +141,8 @@ def test_an_experiment_says_what_clients_count_with():
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        ([1, 2], "mass must hold one whole number per client, 6"),
-        ([0.5] * 6, r"round\(10\*\*6 \* p\): got float64"),
+        ([1, 2], r"mass must hold one whole number per client, 6; .*: got \[1 2\]"),
+        ([0.5] * 6, r"round\(10\*\*6 \* p\): got .*, float64"),
         ([3, 0, 1, 1, 1, 1], "mass must be at least 1: client 1 has 0"),
         ([2**30] * 6, r"mass must sum to at most 2\*\*31 - 1: got"),
     ],
