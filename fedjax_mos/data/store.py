@@ -127,6 +127,7 @@ def views(
         share=share,
         importance=data.size.shape[0] * share,
         largest=data.largest,
+        parts=data.parts,
     )
 
 

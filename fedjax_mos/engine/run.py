@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_mos.backends.placing import whole_rows
 from fedjax_mos.contents import contents
 from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.block import MOST, advance, is_compiled
@@ -100,7 +101,7 @@ def run(
             )
     key = typed_key(key)
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
-    last = first + rounds
+    last, clients = first + rounds, data.size.shape[0]
     check_length(state.hp, last)
     history = History(lanes, first)
     if checkpoints is not None:
@@ -127,6 +128,7 @@ def run(
             if ended:
                 break
             if update is not None and host_updates.due(update, begin):
+                state = whole_rows(state, clients, lanes)
                 state, *bits = host_updates.updated(update, data, state, lanes)
                 state = sim.backend.place((), state, lanes)[1]
                 history.charge(*bits)
@@ -145,7 +147,8 @@ def run(
                 ended == INTERRUPTED, bool(ended)
             )
             if checkpoints and wanted and not history.diverged.all():
-                checkpoints.save(end, state, history.columns(), history.metrics)
+                kept = whole_rows(state, clients, lanes)
+                checkpoints.save(end, kept, history.columns(), history.metrics)
             if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
                 over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                 history.evaluated(over(state, stores))
@@ -157,7 +160,7 @@ def run(
             )
     frame = history.frame()
     frame.attrs["ended"] = ended
-    return state, frame
+    return whole_rows(state, clients, lanes), frame
 
 
 def _ended(history: History, now: int, last: int, every: int, stop: Stop | None) -> str:
