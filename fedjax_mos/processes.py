@@ -32,12 +32,9 @@ class Distributed:
 
 def start(where: Distributed) -> None:
     """Meet the other processes: before anything else starts JAX."""
-    if where.process_id is not None and where.num_processes is not None:
-        if not 0 <= where.process_id < where.num_processes:
-            raise ValueError(
-                f"process_id must lie in [0, {where.num_processes - 1}]: "
-                f"got {where.process_id}"
-            )
+    count, own = where.num_processes, where.process_id
+    if count is not None and own is not None and not 0 <= own < count:
+        raise ValueError(f"process_id must lie in [0, {count - 1}]: got {own}")
     # Only CPUs need to be told; NCCL and a TPU's own network are there by default.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
