@@ -97,7 +97,8 @@ def compiled(chips: int, clients: int):
 
     traced = jax.jit(block, donate_argnums=0).trace(state, data, placed(key, False))
     made = traced.lower(lowering_platforms=("tpu",)).compile()
-    return made, bytes_of(begun.clients) // clients
+    rows = jax.tree.leaves(begun.clients)[0].shape[0]
+    return made, bytes_of(begun.clients) // rows
 
 
 def bytes_in(shape: str) -> int:

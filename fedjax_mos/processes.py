@@ -4,7 +4,6 @@ Every process does the same calls in the same order. What a clock or a signal de
 asked of all of them; what is read on the host is brought to all; the first one writes.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -18,31 +17,30 @@ from fedjax_mos.types import PyTree
 _SILENCE = 20
 
 
-@dataclasses.dataclass(frozen=True)
-class Distributed:
-    """Where the processes meet, as `jax.distributed.initialize` takes it.
+def start(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+) -> None:
+    """Meet the other processes: before anything else starts JAX.
 
-    What is not given is found by JAX under SLURM, Open MPI, Kubernetes and on TPUs.
+    Arguments are those of `jax.distributed.initialize`; what is not given is found by
+    JAX under SLURM, Open MPI, Kubernetes and on TPUs.
     """
-
-    coordinator_address: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-
-
-def start(where: Distributed) -> None:
-    """Meet the other processes: before anything else starts JAX."""
-    count, own = where.num_processes, where.process_id
+    count, own = num_processes, process_id
     if count is not None and own is not None and not 0 <= own < count:
         raise ValueError(f"process_id must lie in [0, {count - 1}]: got {own}")
     # Only CPUs need to be told; NCCL and a TPU's own network are there by default.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(
-        where.coordinator_address,
-        where.num_processes,
-        where.process_id,
-        heartbeat_timeout_seconds=_SILENCE,
-    )
+    try:
+        jax.distributed.initialize(
+            coordinator_address,
+            num_processes,
+            process_id,
+            heartbeat_timeout_seconds=_SILENCE,
+        )
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"the processes could not meet: {error}") from error
 
 
 def several() -> bool:

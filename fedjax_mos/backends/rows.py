@@ -2,7 +2,8 @@
 
 Leaves are [N, ...], cut along the first axis. All devices ask for the same rows; each
 gives those it has and zeros for the others, and the sum over devices is what was asked
-for. So M rows travel, never N. A table that the devices do not divide is as if every
+for. So M rows travel, never N. Where the devices do not divide a table, it is made with
+rows behind the last one, which nobody reads; a table without those is read as if every
 device had it.
 """
 
@@ -22,10 +23,9 @@ def cut_rows(mesh: Mesh, axis: str) -> Rows:
     parts = mesh.shape[axis]
 
     def make(row: PyTree, count: int) -> PyTree:
-        if count % parts:
-            return tree.tile(row, count)
-        cut = NamedSharding(mesh, P(axis))
-        return jax.lax.with_sharding_constraint(tree.tile(row, count), cut)
+        # On its devices from the start: the whole of it may fit none.
+        table = tree.tile(row, count + -count % parts)
+        return jax.lax.with_sharding_constraint(table, NamedSharding(mesh, P(axis)))
 
     def take(table: PyTree, ids: jax.Array) -> PyTree:
         if _rows(table) % parts:

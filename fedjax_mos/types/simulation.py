@@ -30,7 +30,8 @@ class RoundState(NamedTuple):
 
     round: jax.Array
     server: Server
-    clients: Row  # leading N axis on every leaf
+    # Leading N axis on every leaf; a layout may have rows behind the last client's.
+    clients: Row
     shared: tuple[ChannelState, ...]  # the broadcast channel, per exchange
     sampler: SamplerState
     hp: Hp
@@ -99,7 +100,7 @@ class MapLanes(Protocol):
 class Rows(NamedTuple):
     """How a layout keeps one row per client: a table whose leaves are [N, ...]."""
 
-    make: Callable[[PyTree, int], PyTree]  # (row, N) -> a table of copies
+    make: Callable[[PyTree, int], PyTree]  # (row, N) -> a table of N copies or more
     take: Callable[[PyTree, jax.Array], PyTree]  # (table, ids [M]) -> rows
     # (table, ids [M], rows) -> the table with them; ids behind the end are dropped.
     put: Callable[[PyTree, jax.Array, PyTree], PyTree]

@@ -17,6 +17,7 @@ jax.config.update("jax_enable_x64", True)
 import numpy as np  # noqa: E402
 
 import fedjax_mos as fm  # noqa: E402
+from fedjax_mos.backends.placing import whole_rows  # noqa: E402
 
 EVEN, UNEVEN = {"clients": 24, "cohort": 8}, {"clients": 21, "cohort": 5}
 ROUNDS, SEEDS = 4, 3
@@ -46,7 +47,8 @@ def ran(method, backend, sizes, seed=0, seeds=None):
         frame = frame.drop(columns="seed")
     shape = (ROUNDS, -1) if seeds is None else (seeds, ROUNDS, -1)
     rounds = frame.to_numpy().reshape(shape)
-    leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(result.state)]
+    state = whole_rows(result.state, sizes["clients"], seeds is not None)
+    leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(state)]
     return [rounds, *leaves]
 
 
