@@ -51,7 +51,9 @@ def _checkpointer() -> Any:
 def save_state(path: Path, state: PyTree) -> None:
     """Write all leaves."""
     with _checkpointer() as checkpointer:
-        checkpointer.save(path, _plain(state))
+        # Of several processes orbax takes NumPy arrays from one alone.
+        plain = _plain(state)
+        checkpointer.save(path, jax.device_get(plain) if several() else plain)
 
 
 def read_state(path: Path, like: PyTree) -> PyTree:
