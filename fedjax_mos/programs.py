@@ -24,6 +24,7 @@ from typing import Any
 import jax
 
 from fedjax_mos.machine import CACHE_SIZE, cache_folder, keeps_programs
+from fedjax_mos.processes import several
 
 _DIGEST = hashlib.sha256().digest_size
 _LEAST = "jax_persistent_cache_min_compile_time_secs"
@@ -47,7 +48,7 @@ class Program:
         return out
 
     def _call(self, *args: Any) -> Any:
-        if self.identity is None or not keeps_programs():
+        if self.identity is None or not keeps_programs() or several():
             return self.jitted(*args)
         settings = _settings()
         if self.latest is not None and self.latest[0] == settings:
@@ -60,7 +61,10 @@ class Program:
     def is_kept(self, *args: Any) -> bool:
         """Whether calling it compiles nothing."""
         return (
-            self.identity is not None and keeps_programs() and self._path(args).exists()
+            self.identity is not None
+            and keeps_programs()
+            and not several()  # whose parts of a program are not kept
+            and self._path(args).exists()
         )
 
     def _found(self, *args: Any) -> Callable:

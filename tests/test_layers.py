@@ -19,6 +19,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports from its own folder and from lower layers; a layer's folders are apart.
 LAYERS = (
     ("types", "_version"),
+    ("processes",),
     ("tree", "latest", "schedule", "signatures", "machine", "memory", "folder_lock"),
     ("components", "contents", "programs"),
     ("data", "channels", "models", "backends"),

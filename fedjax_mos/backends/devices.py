@@ -1,5 +1,6 @@
-"""Layouts over several devices: the clients of a round, or whole simulations."""
+"""Layouts over several devices: the clients of a round, whole simulations, or both."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 
@@ -11,16 +12,23 @@ from jax.sharding import PartitionSpec as P
 
 from fedjax_mos.backends.mapping import (
     filled_up,
+    grouped,
+    over_positions,
     own_parts,
     pad,
     per_view,
     vmapped,
     with_own,
 )
+from fedjax_mos.backends.parts import examples_of, own_part, own_store
+from fedjax_mos.backends.placing import are_apart, dividing, everywhere, placed
+from fedjax_mos.backends.rows import cut_rows
+from fedjax_mos.processes import put
 from fedjax_mos.types import (
     Backend,
     ClientView,
     Cohort,
+    FederatedData,
     OneClient,
     PyTree,
     Row,
@@ -30,42 +38,56 @@ from fedjax_mos.types.simulation import Mapped
 
 
 def sharded(
-    mesh: Mesh | None = None, inner: Backend | None = None, axis: str = "clients"
+    mesh: Mesh | None = None,
+    inner: Backend | None = None,
+    axis: str = "clients",
+    split_data: bool | None = None,
 ) -> Backend:
     """Slots split over the devices of `mesh` (default: all), `inner` on each.
 
-    Lanes go as `inner` does them. Every device keeps the whole state, all clients' rows
-    included.
+    Every device has an equal part of all clients' rows, and the rest of the state. With
+    `split_data` it has a part of the examples too, else all of them; by default they
+    are split unless the devices are those of one CPU, which look at one copy. A round
+    moves the rows and examples of its cohort. Lanes go as `inner` does them.
     """
     inner = vmapped() if inner is None else inner
     mesh = _all_devices(axis) if mesh is None else mesh
+    split_data = are_apart(mesh) if split_data is None else split_data
+    rows_of, parts = cut_rows(mesh, axis), mesh.shape[axis]
 
     def run(
         fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
     ) -> Mapped:
         slots = cohort.ids.shape[0]
-        rows, own, cohort = pad((rows, own_parts(view), cohort), mesh.shape[axis])
+        rows, own, cohort = pad((rows, own_parts(view), cohort), parts)
+        view, where = with_own(view, own), P()
+        if view.parts > 1:
+            x, y = rows_of.take((view.x, view.y), examples_of(view))
+            view, where = dataclasses.replace(view, x=x, y=y), P(axis)
+        specs = per_view(view, P(), P(axis))
+        specs = dataclasses.replace(specs, x=where, y=where)
 
         def local(
             shared: Shared, rows: Row, view: ClientView, cohort: Cohort
         ) -> Mapped:
-            total, rows, info = inner.map(fn, shared, rows, view, cohort)
+            seen = view if view.parts == 1 else own_store(view)
+            total, rows, info = inner.map(fn, shared, rows, seen, cohort)
             return jax.lax.psum(total, axis), rows, info
 
         total, rows, info = jax.shard_map(
             local,
             mesh=mesh,
-            in_specs=(P(), P(axis), per_view(view, P(), P(axis)), P(axis)),
+            in_specs=(P(), P(axis), specs, P(axis)),
             out_specs=(P(), P(axis), P(axis)),
             check_vma=False,
-        )(shared, rows, with_own(view, own), cohort)
+        )(shared, rows, view, cohort)
         rows, info = jax.tree.map(lambda leaf: leaf[:slots], (rows, info))
         return total, rows, info
 
     def total(
         fn: Callable[[PyTree, PyTree], PyTree], shared: PyTree, blocks: PyTree
     ) -> PyTree:
-        have, padded = filled_up(blocks, mesh.shape[axis])
+        have, padded = filled_up(blocks, parts)
 
         def counted(shared: PyTree, block: tuple) -> PyTree:
             position, own = block
@@ -80,12 +102,33 @@ def sharded(
             local, mesh=mesh, in_specs=(P(), P(axis)), out_specs=P(), check_vma=False
         )(shared, (jnp.arange(len(jax.tree.leaves(padded)[0])), padded))
 
-    def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
-        everywhere = NamedSharding(mesh, P())
-        return _shared(data, everywhere), jax.device_put(state, everywhere)
+    def measure(
+        fn: Callable[[PyTree, FederatedData, jax.Array], PyTree],
+        shared: PyTree,
+        store: FederatedData,
+        width: int,
+        groups: int | None = None,
+    ) -> PyTree:
+        if store.parts == 1:
+            return over_positions(total)(fn, shared, store, width, groups)
+        whole = jax.tree.map(lambda _: P(), store)
+        specs = dataclasses.replace(whole, x=P(axis), y=P(axis))
 
-    name = f"clients over {mesh.shape[axis]} devices, each {inner.name}"
-    return Backend(name, run, inner.many, total, place, traced=True)
+        def block(shared: tuple, position: jax.Array) -> PyTree:
+            return fn(*shared, position)
+
+        def local(shared: PyTree, store: FederatedData) -> PyTree:
+            here, position = own_part(store, width, jax.lax.axis_index(axis))
+            position = grouped(position, groups, store.order.shape[0])
+            return jax.lax.psum(inner.total(block, (shared, here), position), axis)
+
+        return jax.shard_map(
+            local, mesh=mesh, in_specs=(P(), specs), out_specs=P(), check_vma=False
+        )(shared, store)
+
+    place = partial(placed, mesh, axis, None, split_data)
+    name = f"clients over {parts} devices, each {inner.name}"
+    return Backend(name, run, inner.many, rows_of, measure, total, place, traced=True)
 
 
 def spread(
@@ -115,21 +158,49 @@ def spread(
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
         if not lanes:
             return inner.place(data, state, lanes)
-        uneven = jax.tree.leaves(state)[0].shape[0] % mesh.shape[axis]
-        split = NamedSharding(mesh, P() if uneven else P(axis))
-        return _shared(data, NamedSharding(mesh, P())), jax.device_put(state, split)
+        split = NamedSharding(mesh, P(dividing(mesh, axis, state)))
+        return everywhere(data, mesh), put(state, split)
 
     name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"
-    return Backend(name, inner.map, many, inner.total, place, traced=True)
+    return inner._replace(name=name, many=many, place=place, traced=True)
+
+
+def meshed(
+    runs: int,
+    clients: int,
+    inner: Backend | None = None,
+    split_data: bool | None = None,
+) -> Backend:
+    """Lanes split over `runs` groups of devices, the slots of each over `clients`.
+
+    For fewer lanes than devices. Every group has its lanes' states, and a device its
+    part of their rows; a run alone is done by all groups alike.
+    """
+    mesh = _mesh((runs, clients), ("runs", "clients"))
+    within = sharded(mesh, inner, "clients", split_data)
+
+    def many(
+        simulate: Callable[[PyTree, PyTree], PyTree], shared: PyTree, lanes: PyTree
+    ) -> PyTree:
+        have, padded = filled_up(lanes, runs)
+        split = jax.vmap(simulate, (None, 0), spmd_axis_name="runs")
+        return jax.tree.map(lambda leaf: leaf[:have], split(shared, padded))
+
+    split_data = are_apart(mesh) if split_data is None else split_data
+    place = partial(placed, mesh, "clients", "runs", split_data)
+    name = f"simulations over {runs} groups of devices, each {within.name}"
+    return within._replace(name=name, many=many, place=place)
 
 
 def _all_devices(axis: str) -> Mesh:
-    auto = (jax.sharding.AxisType.Auto,)
-    return jax.make_mesh((len(jax.devices()),), (axis,), axis_types=auto)
+    return _mesh((len(jax.devices()),), (axis,))
 
 
-def _shared(data: PyTree, everywhere: NamedSharding) -> PyTree:
-    """`data` on every device; those of a CPU look at one and the same memory."""
-    if jax.default_backend() == "cpu":
-        data = jax.tree.map(np.asarray, data)
-    return jax.device_put(data, everywhere, may_alias=True)
+def _mesh(shape: tuple[int, ...], axes: tuple[str, ...]) -> Mesh:
+    if (wanted := int(np.prod(shape))) != len(jax.devices()):
+        raise ValueError(
+            f"backend must use all {len(jax.devices())} devices: "
+            f"{'x'.join(map(str, shape))} are {wanted}"
+        )
+    auto = (jax.sharding.AxisType.Auto,) * len(axes)
+    return jax.make_mesh(shape, axes, axis_types=auto)

@@ -18,12 +18,16 @@ from fedjax_mos.types import (
     Backend,
     ClientView,
     Cohort,
+    FederatedData,
+    MapClients,
+    MapLanes,
     OneClient,
     PyTree,
     Row,
+    Rows,
     Shared,
 )
-from fedjax_mos.types.simulation import Mapped
+from fedjax_mos.types.simulation import Mapped, MeasureStore
 
 
 def vmapped() -> Backend:
@@ -36,9 +40,7 @@ def vmapped() -> Backend:
         up, rows, info = jax.vmap(fn, (None, 0, axes))(shared, rows, view)
         return _reduce(up, cohort), rows, info
 
-    return Backend(
-        "vmapped", run, _all_lanes, _one_by_one, _where_they_are, traced=True
-    )
+    return _on_one_device("vmapped", run, _all_lanes)
 
 
 def chunked(chunk: int, *, remat: bool = False) -> Backend:
@@ -80,9 +82,7 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
     ) -> PyTree:
         return jax.lax.map(partial(simulate, shared), lanes)
 
-    return Backend(
-        f"chunked:{chunk}", run, many, _one_by_one, _where_they_are, traced=True
-    )
+    return _on_one_device(f"chunked:{chunk}", run, many)
 
 
 def debug() -> Backend:
@@ -115,7 +115,16 @@ def debug() -> Backend:
         up, rows, info = jax.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
         return _reduce(up, cohort), rows, info
 
-    return Backend("debug", run, _all_lanes, _one_by_one, _where_they_are, traced=False)
+    return _on_one_device("debug", run, _all_lanes)._replace(traced=False)
+
+
+def _on_one_device(name: str, run: MapClients, many: MapLanes) -> Backend:
+    """Clients and lanes like this, everything else where it is and one by one."""
+    rows = Rows(tree.tile, tree.gather, tree.scatter)
+    measure = over_positions(_one_by_one)
+    return Backend(
+        name, run, many, rows, measure, _one_by_one, _where_they_are, traced=True
+    )
 
 
 def _all_lanes(
@@ -133,6 +142,41 @@ def _one_by_one(
     shapes = jax.eval_shape(fn, shared, tree.gather(blocks, 0))
     zeros = optax.tree.zeros_like(shapes)
     return jax.lax.scan(add, zeros, blocks)[0]
+
+
+def over_positions(total: Callable[..., PyTree]) -> MeasureStore:
+    """`Backend.measure` by `Backend.total`, of a store that every device has."""
+
+    def measure(
+        fn: Callable[[PyTree, FederatedData, jax.Array], PyTree],
+        shared: PyTree,
+        store: FederatedData,
+        width: int,
+        groups: int | None = None,
+    ) -> PyTree:
+        def block(shared: tuple, position: jax.Array) -> PyTree:
+            return fn(*shared, position)
+
+        have = store.order.shape[0]
+        width = min(width, have)
+        position = jnp.arange(-(-have // width) * width).reshape(-1, width)
+        return total(block, (shared, store), grouped(position, groups, have))
+
+    return measure
+
+
+def grouped(position: jax.Array, groups: int | None, beyond: int) -> jax.Array:
+    """Blocks [B, width] as at most so many groups [G, B / G, width] of equal length.
+
+    Blocks `beyond` the end fill up the last one.
+    """
+    if groups is None:
+        return position
+    blocks, width = position.shape
+    count = -(-blocks // -(-blocks // groups))
+    inner = -(-blocks // count)
+    more = jnp.full((count * inner - blocks, width), beyond)
+    return jnp.concatenate([position, more]).reshape(count, inner, width)
 
 
 def _where_they_are(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:

@@ -4,6 +4,7 @@ import atexit
 import difflib
 import gc
 import importlib
+import os
 import sys
 import types
 import typing
@@ -61,11 +62,29 @@ def main(args: list[str] | None = None) -> None:
         if type(error).__name__ != "JaxRuntimeError":  # nothing imports JAX for this
             raise
         why = str(error).partition("\n")[0]
+        end_together(why)
         print(f"fedjax-mos: the machine could not compute this: {why}", file=sys.stderr)
         raise SystemExit(FAILED) from None
     except KeyboardInterrupt:
         print("fedjax-mos: interrupted", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+def end_together(why: str) -> None:
+    """End a process that has lost another one, at once.
+
+    An end in good order would wait for those that are gone.
+    """
+    processes = sys.modules.get("fedjax_mos.processes")
+    if processes is None or not processes.several():
+        return
+    print(
+        "fedjax-mos: another process of this run has ended or cannot be reached "
+        f"({why}). Start all of them again: they resume from the last checkpoint.",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(FAILED)
 
 
 def _collect_rarely() -> None:

@@ -74,6 +74,13 @@ def new_folder(out: Path | None, name: str) -> Path:
     """Where results go: as said, or a folder under runs/ that nobody else has."""
     if out is not None:
         return out
+    from fedjax_mos.processes import from_first, is_first
+
+    made = str(_made(name)) if is_first() else ""
+    return Path(from_first(made.encode()).decode())
+
+
+def _made(name: str) -> Path:
     first = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
     for number in itertools.count(1):
         folder = first if number == 1 else first.with_name(f"{first.name}-{number}")
@@ -95,7 +102,7 @@ def results_in(out: Path | None, name: str) -> Iterator[Path]:
     except (ValueError, RuntimeError, MemoryError):
         from fedjax_mos.lab.run_folder import is_empty
 
-        if out is None and is_empty(folder):
+        if out is None and folder.exists() and is_empty(folder):
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -132,7 +139,9 @@ def check_target(target: float | None) -> None:
 
 def end_run(folder: Path, shown: "Shown") -> None:
     """Say where results are; exit with a status that says how it ended."""
-    if shown.complete and not _is_written(folder):
+    from fedjax_mos.processes import is_first
+
+    if shown.complete and is_first() and not _is_written(folder):
         raise SystemExit(UNWRITTEN)  # why has been said
     end(folder, shown.complete, f"fedjax-mos resume {folder} resumes it")
     if lost := shown.diverged:
@@ -154,9 +163,15 @@ def end_study(folder: Path, cube: "Cube") -> None:
 
 
 def written(write: Callable[[], None], folder: Path) -> None:
-    """Write results that were printed; the exit status says where that fails."""
+    """Write results that were printed; the exit status says where that fails.
+
+    Of several processes the first writes.
+    """
+    from fedjax_mos.processes import is_first
+
     try:
-        write()
+        if is_first():
+            write()
     except OSError as error:
         print(f"could not write to {folder}: {error}", file=sys.stderr)
         raise SystemExit(UNWRITTEN) from None

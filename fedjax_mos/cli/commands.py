@@ -16,6 +16,7 @@ from fedjax_mos.cli.arguments import (
     results_in,
     starting,
 )
+from fedjax_mos.cli.together import ALONE, Processes, joined
 from fedjax_mos.lab.default_names import DEFAULT_COMPARISON
 from fedjax_mos.lab.setting import Method, Setting
 
@@ -27,6 +28,7 @@ def run(
     target: float | None = None,
     config: Path | None = None,
     checkpoint_every: float = 60.0,
+    processes: Annotated[Processes, *Flat] = ALONE,
 ) -> None:
     """Run one experiment and write its history, summary and curves to a folder.
 
@@ -39,32 +41,35 @@ def run(
         config: The config.json of earlier results of any command, to be repeated as
             they were.
         checkpoint_every: Seconds between checkpoints, from which the run is resumed.
+        processes: Others that run this together.
     """
-    if config is not None:
-        from fedjax_mos.cli.repeating import kind_in, repeat
+    with joined(processes):
+        if config is not None:
+            from fedjax_mos.cli.repeating import kind_in, repeat
 
-        check_alone(method, settings)
-        if (kind := kind_in(config)) != "run":
-            return repeat(config, kind, out, checkpoint_every)
-    starting()
-    from fedjax_mos.lab.run_folder import check_data, repeated
+            check_alone(method, settings)
+            if (kind := kind_in(config)) != "run":
+                return repeat(config, kind, out, checkpoint_every)
+        starting()
+        from fedjax_mos.lab.run_folder import check_data, repeated
 
-    seeds = data = None
-    if config is None:
-        experiment = experiment_of(method, settings)
-    else:
-        experiment, seeds, data = repeated(config)
-    check_target(target)
-    all_cores()
-    experiment.build(lanes=seeds or 1)  # all that is wrong is said before a folder is
-    if config is not None:
-        check_data(config, experiment, data)
-    with results_in(out, experiment.title.replace("/", "-")) as folder:
-        result = experiment.run(
-            seeds, out=folder, target=target, checkpoint_every=checkpoint_every
-        )
-    print(result.text(target))
-    end_run(folder, result)
+        seeds = data = None
+        if config is None:
+            experiment = experiment_of(method, settings)
+        else:
+            experiment, seeds, data = repeated(config)
+        check_target(target)
+        all_cores()
+        # All that is wrong is said before a folder is.
+        experiment.build(lanes=seeds or 1)
+        if config is not None:
+            check_data(config, experiment, data)
+        with results_in(out, experiment.title.replace("/", "-")) as folder:
+            result = experiment.run(
+                seeds, out=folder, target=target, checkpoint_every=checkpoint_every
+            )
+        print(result.text(target))
+        end_run(folder, result)
 
 
 def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> None:
@@ -102,6 +107,7 @@ def compare_methods(
     out: Path | None = None,
     target: float | None = None,
     checkpoint_every: float = 60.0,
+    processes: Annotated[Processes, *Flat] = ALONE,
 ) -> None:
     """Compare methods on the same data, batches and (per sampler) cohorts.
 
@@ -118,21 +124,27 @@ def compare_methods(
             comparison is resumed.
         target: Test accuracy of "rounds to target"; by default the data set's.
         checkpoint_every: Seconds between checkpoints, from which a run is resumed.
+        processes: Others that run this together.
     """
-    starting()
-    from fedjax_mos.lab import options
-    from fedjax_mos.lab.compare import compare
-    from fedjax_mos.lab.members import members_of
+    with joined(processes):
+        starting()
+        from fedjax_mos.lab import options
+        from fedjax_mos.lab.compare import compare
+        from fedjax_mos.lab.members import members_of
 
-    given = options.parse(settings)
-    members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
-    check_target(target)
-    all_cores()
-    for member in members.values():
-        member.build(lanes=seeds)  # all that is wrong is said before a folder is
-    with results_in(out, "compare") as folder:
-        found = compare(
-            members, seeds, out=folder, target=target, checkpoint_every=checkpoint_every
-        )
-    print(found.text(target))
-    end_run(folder, found)
+        given = options.parse(settings)
+        members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
+        check_target(target)
+        all_cores()
+        for member in members.values():
+            member.build(lanes=seeds)  # all that is wrong is said before a folder is
+        with results_in(out, "compare") as folder:
+            found = compare(
+                members,
+                seeds,
+                out=folder,
+                target=target,
+                checkpoint_every=checkpoint_every,
+            )
+        print(found.text(target))
+        end_run(folder, found)

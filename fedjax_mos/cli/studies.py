@@ -18,6 +18,7 @@ from fedjax_mos.cli.arguments import (
     starting,
     written,
 )
+from fedjax_mos.cli.together import ALONE, Processes, joined
 from fedjax_mos.cli.words import resumable
 from fedjax_mos.lab.setting import Method
 
@@ -38,6 +39,7 @@ def sweep_options(
     target: float | None = None,
     out: Path | None = None,
     checkpoint_every: float = 60.0,
+    processes: Annotated[Processes, *Flat] = ALONE,
 ) -> None:
     """Run an experiment with many configurations and seeds as one program.
 
@@ -58,33 +60,35 @@ def sweep_options(
         target: Test accuracy of "rounds to target"; by default the data set's.
         out: Folder for the results; one of the same sweep is resumed.
         checkpoint_every: Seconds between checkpoints of the runs under way.
+        processes: Others that run this together.
     """
-    starting()
-    from fedjax_mos.lab.sweeps.sweep import sweep
+    with joined(processes):
+        starting()
+        from fedjax_mos.lab.sweeps.sweep import sweep
 
-    experiment = experiment_of(method, settings)
-    check_target(target)
-    listed, tried = tried_by(experiment, points, over, sweep)
-    all_cores()
-    if metric not in (None, *(known := experiment.build().metrics())):
-        raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
-    with resumable(out, "sweep") as folder:
-        cube = sweep(
-            experiment,
-            listed,
-            seeds=seeds,
-            random=random,
-            independent=independent,
-            width=width,
-            out=folder,
-            checkpoint_every=checkpoint_every,
-            **tried,
-        )
-    print(cube.text(target, metric))
-    if "algorithm" in cube.axes:
-        print(cube.printed(target, metric, per="algorithm").text())
-    written(lambda: cube.write(folder, target, metric), folder)
-    end_study(folder, cube)
+        experiment = experiment_of(method, settings)
+        check_target(target)
+        listed, tried = tried_by(experiment, points, over, sweep)
+        all_cores()
+        if metric not in (None, *(known := experiment.build().metrics())):
+            raise ValueError(f"metric must be one of {', '.join(known)}: got {metric}")
+        with resumable(out, "sweep") as folder:
+            cube = sweep(
+                experiment,
+                listed,
+                seeds=seeds,
+                random=random,
+                independent=independent,
+                width=width,
+                out=folder,
+                checkpoint_every=checkpoint_every,
+                **tried,
+            )
+        print(cube.text(target, metric))
+        if "algorithm" in cube.axes:
+            print(cube.printed(target, metric, per="algorithm").text())
+        written(lambda: cube.write(folder, target, metric), folder)
+        end_study(folder, cube)
 
 
 def tried_by(

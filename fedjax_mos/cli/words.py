@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedjax_mos.cli.app import COMMANDS, call, words
 from fedjax_mos.cli.arguments import end, results_in
+from fedjax_mos.cli.together import NAMES
 
 
 @contextmanager
@@ -21,10 +22,10 @@ def resumable(out: Path | None, name: str) -> Iterator[Path]:
 
     with results_in(out, name) as folder:
         # What cannot be written, or is in use, is refused by who needs it.
-        with suppress(OSError, ValueError), alone(folder):
-            if is_empty(folder):
-                with whole(folder / WORDS) as path:
-                    path.write_text(json.dumps(words()))
+        with suppress(OSError, ValueError), alone(folder) as own:
+            if is_empty(own):
+                with whole(own / WORDS) as path:
+                    path.write_text(json.dumps(_without(words(), *NAMES)))
         try:
             yield folder
         except KeyboardInterrupt:
@@ -50,11 +51,16 @@ def said_in(folder: Path) -> list[str] | None:
 
 def say_again(said: list[str], folder: Path | None) -> None:
     """The same command with this folder, or with a new one."""
-    name, *rest = said
+    name, *kept = _without(said, "--out")
+    call(name, kept if folder is None else [*kept, "--out", str(folder)])
+
+
+def _without(said: list[str], *flags: str) -> list[str]:
+    """Words without some options and their values; --distributed has none."""
     kept = []
     skip = False
-    for word in rest:
-        if not skip and word != "--out" and not word.startswith("--out="):
+    for word in said:
+        if not skip and word.partition("=")[0] not in flags:
             kept.append(word)
-        skip = word == "--out"
-    call(name, kept if folder is None else [*kept, "--out", str(folder)])
+        skip = word in flags and word != "--distributed"
+    return kept

@@ -128,6 +128,7 @@ def views(
         share=share,
         importance=data.size.shape[0] * share,
         largest=data.largest,
+        parts=data.parts,
     )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from fedjax_mos._version import __version__
 from fedjax_mos.engine.history import as_cells
 from fedjax_mos.engine.stored_state import read_state, save_state, shapes_of
+from fedjax_mos.processes import is_first, of_all, readable
 from fedjax_mos.types import PyTree
 
 EVERY = 60.0  # seconds between checkpoints
@@ -60,7 +61,7 @@ class Checkpoints:
         A run that ends before the first checkpoint can be repeated in that time.
         """
         late = time.monotonic() - self.spoke >= self.every
-        return late or interrupted or (ended and bool(self._all()))
+        return any(of_all(late or interrupted or (ended and bool(self._all()))))
 
     def save(
         self,
@@ -70,6 +71,9 @@ class Checkpoints:
         metrics: list[str],
     ) -> bool:
         """Keep this moment, if that can be; older ones go. A full disk is not fatal."""
+        state = jax.tree.map(readable, state)
+        if not is_first():
+            return True
         path, partial = self._path(round), self.folder / f".{round:08}.partial"
         try:
             shutil.rmtree(partial, ignore_errors=True)

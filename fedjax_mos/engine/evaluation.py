@@ -70,18 +70,7 @@ def per_client(
     layout = vmapped() if backend is None else backend
 
     def evaluate(params: Params, data: FederatedData) -> Metrics:
-        positions = _positions(data, batch_size)
-        # A few groups of blocks, each with sums for all clients: they are added in
-        # place, and a device that has some of the groups needs no other.
-        groups = -(-len(positions) // -(-len(positions) // _GROUPS))
-        inner = -(-len(positions) // groups)
-        missing = groups * inner - len(positions)
-        beyond = jnp.full((missing, positions.shape[1]), data.order.shape[0])
-        grouped = jnp.concatenate([positions, beyond]).reshape(groups, inner, -1)
-
-        def group(shared: tuple[Params, FederatedData], positions: jax.Array) -> PyTree:
-            params, data = shared
-
+        def group(params: Params, data: FederatedData, positions: jax.Array) -> PyTree:
             def add(sums: PyTree, position: jax.Array) -> tuple[PyTree, None]:
                 owner = jnp.searchsorted(data.offset, position, side="right") - 1
                 values = _values(metrics, params, data, position)
@@ -95,7 +84,9 @@ def per_client(
             zeros = jax.tree.map(lambda v: jnp.zeros(n, v.dtype), values)
             return jax.lax.scan(add, zeros, positions)[0]
 
-        total = layout.total(group, (params, data), grouped)
+        # A few groups of blocks, each with sums for all clients: they are added in
+        # place, and a device that has some of the groups needs no other.
+        total = layout.measure(group, params, data, batch_size, _GROUPS)
         return {name: mean_or_nan(*sums) for name, sums in total.items()}
 
     return evaluate
@@ -120,10 +111,10 @@ def _sum(
 ) -> PyTree:
     """Per metric the sums of values and weights over all examples."""
 
-    def block(shared: tuple[Params, FederatedData], position: jax.Array) -> PyTree:
-        return _block_sums(metrics, *shared, position)
+    def block(params: Params, data: FederatedData, position: jax.Array) -> PyTree:
+        return _block_sums(metrics, params, data, position)
 
-    return backend.total(block, (params, data), _positions(data, batch_size))
+    return backend.measure(block, params, data, batch_size)
 
 
 def gradient(
@@ -138,17 +129,14 @@ def gradient(
     """
     layout = vmapped() if backend is None else backend
 
-    def block(shared: tuple[Params, FederatedData], position: jax.Array) -> PyTree:
-        params, data = shared
-
+    def block(params: Params, data: FederatedData, position: jax.Array) -> PyTree:
         def total(params: Params) -> tuple[jax.Array, jax.Array]:
             return _block_sums(metrics, params, data, position)[name]
 
         return jax.grad(total, has_aux=True)(params)
 
     def mean(params: Params, data: FederatedData) -> Params:
-        positions = _positions(data, batch_size)
-        g, weight = layout.total(block, (params, data), positions)
+        g, weight = layout.measure(block, params, data, batch_size)
         return jax.tree.map(lambda leaf: leaf / weight.astype(leaf.dtype), g)
 
     return mean
@@ -164,13 +152,6 @@ def _block_sums(
         counts = (data.given_mass / jnp.maximum(data.size, 1))[owner]
         values = jax.tree.map(lambda v: counts.astype(v.dtype) * v, values)
     return jax.tree.map(jnp.sum, values)
-
-
-def _positions(data: FederatedData, batch_size: int) -> jax.Array:
-    """[blocks, width] Positions in `data.order`; those behind its end are padding."""
-    total = data.order.shape[0]
-    width = min(batch_size, total)
-    return jnp.arange(-(-total // width) * width).reshape(-1, width)
 
 
 def _values(

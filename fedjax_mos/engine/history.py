@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from fedjax_mos.engine.block import Block
+from fedjax_mos.processes import on_host
 from fedjax_mos.types import PyTree
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ class History:
     def evaluated(self, values: PyTree) -> None:
         """Put `values` into the last round."""
         part = self.parts[-1]
-        for name, value in jax.device_get(values).items():
+        for name, value in on_host(values).items():
             part.setdefault(name, np.full(part["bits_up"].shape, np.nan))
             part[name][:, -1] = value
 
     def add(self, out: Block, length: int, evaluated: np.ndarray) -> None:
         """Record a block of `length` rounds, some of which were `evaluated`."""
         # The one transfer of the block.
-        block = jax.tree.map(_plain, jax.device_get(out))
+        block = jax.tree.map(_plain, on_host(out))
         if not self.lanes:
             block = jax.tree.map(lambda leaf: leaf[None], block)
         block = jax.tree.map(lambda leaf: leaf[:, :length], block)

@@ -110,7 +110,7 @@ def rounds_of(
         return RoundState(
             round=start,
             server=server,
-            clients=tree.tile(row, data.size.shape[0]),
+            clients=backend.rows.make(row, data.size.shape[0]),
             shared=_inits(made.broadcast, downs),
             sampler=made.sampler.init(SamplerView(start, server, data), key),
             hp=numbers,
@@ -149,7 +149,7 @@ def rounds_of(
         cohort, sampler_state = made.sampler.sample(state.sampler, seen, k_sample)
         if not backend.traced:
             check_cohort(cohort, n)
-        rows = tree.gather(state.clients, cohort.ids)
+        rows = backend.rows.take(state.clients, cohort.ids)
         view = views(data, cohort.ids, state.round)
         chosen, server, casts = cohort, state.server, []
         slots: Metrics = {}
@@ -185,7 +185,7 @@ def rounds_of(
             RoundState(
                 round=state.round + 1,
                 server=server,
-                clients=tree.scatter(state.clients, owners, rows),
+                clients=backend.rows.put(state.clients, owners, rows),
                 shared=tuple(casts),
                 sampler=sampler_state,
                 hp=state.hp,

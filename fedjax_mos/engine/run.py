@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_mos.backends.placing import whole_rows
 from fedjax_mos.contents import contents
 from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.block import MOST, advance, is_compiled
@@ -19,6 +20,7 @@ from fedjax_mos.engine.interrupts import Pace, deferred_interrupt
 from fedjax_mos.engine.progress import Progress
 from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.folder_lock import alone
+from fedjax_mos.processes import of_all, on_host, several
 from fedjax_mos.schedule import check_length
 from fedjax_mos.tree import fingerprint
 from fedjax_mos.types import (
@@ -76,14 +78,16 @@ def run(
     """
     if rounds < 1 or every < 1:
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
+    key = typed_key(key)
     if isinstance(checkpoints, Path | str):
+        whole = whole_rows(state, data.size.shape[0], bool(key.shape))
         about = {
             "data": fingerprint(data),
-            "start": fingerprint(state),
+            "start": fingerprint(on_host(whole)),
             "simulation": contents((sim.step, sim.host_update, evaluate, report)),
             "every": every,
         }
-        with alone(Path(checkpoints), "checkpoints"):
+        with alone(Path(checkpoints), "checkpoints") as folder:
             return run(
                 sim,
                 data,
@@ -96,18 +100,17 @@ def run(
                 report=report,
                 progress=progress,
                 stop=stop,
-                checkpoints=Checkpoints(checkpoints, about),
+                checkpoints=Checkpoints(folder, about),
             )
-    key = typed_key(key)
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
-    last = first + rounds
+    last, clients = first + rounds, data.size.shape[0]
     check_length(state.hp, last)
     history = History(lanes, first)
     if checkpoints is not None:
         numbers = np.asarray(jax.random.key_data(key)).tolist()
         layout = sim.backend.name
         checkpoints = checkpoints.of(layout, first=first, key=numbers)
-        if found := checkpoints.latest(state):
+        if found := checkpoints.latest(whole_rows(state, clients, lanes)):
             state, columns, metrics = found
             history.restore(columns, metrics)
             if history.rounds > rounds:
@@ -127,6 +130,8 @@ def run(
             if ended:
                 break
             if update is not None and host_updates.due(update, begin):
+                state = whole_rows(state, clients, lanes)
+                state = on_host(state) if several() else state
                 state, *bits = host_updates.updated(update, data, state, lanes)
                 state = sim.backend.place((), state, lanes)[1]
                 history.charge(*bits)
@@ -139,13 +144,16 @@ def run(
                 history.add(out, end - begin, flags)
             bar.update(end - begin, history.last)
             ended = _ended(history, end, last, every, stop)
-            if not ended and interrupted.is_set():  # looked at once in a visit
+            # Looked at once in a visit, by all processes.
+            if not ended and any(of_all(interrupted.is_set())):
                 ended = INTERRUPTED
-            wanted = checkpoints and checkpoints.wanted(
-                ended == INTERRUPTED, bool(ended)
-            )
-            if checkpoints and wanted and not history.diverged.all():
-                checkpoints.save(end, state, history.columns(), history.metrics)
+            if (
+                checkpoints
+                and checkpoints.wanted(ended == INTERRUPTED, bool(ended))
+                and not history.diverged.all()
+            ):
+                kept = whole_rows(state, clients, lanes)
+                checkpoints.save(end, kept, history.columns(), history.metrics)
             if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
                 over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                 history.evaluated(over(state, stores))
@@ -172,7 +180,9 @@ def _ended(history: History, now: int, last: int, every: int, stop: Stop | None)
     if history.diverged.all():
         return DIVERGED
     news = _evaluated(now - MOST, now, last, every).any()
-    return STOPPED if news and stop is not None and stop(history.frame()) else ""
+    if not news or stop is None:
+        return ""
+    return STOPPED if any(of_all(stop(history.frame()))) else ""
 
 
 def compile_run(
@@ -220,7 +230,7 @@ def _visits(
     begin = first
     while begin < last:
         border = min(last, begin - begin % MOST + MOST)
-        end = min(border, begin + pace.rounds())
+        end = min(border, begin + min(of_all(pace.rounds())))
         end = host_updates.next_stop(update, begin, end)
         yield begin, end
         begin = end

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedjax_mos.processes import several
 from fedjax_mos.types import PyTree
 
 
@@ -34,19 +35,30 @@ def shapes_of(state: PyTree) -> dict[str, str]:
     }
 
 
-def save_state(path: Path, state: PyTree) -> None:
-    """Write all leaves."""
+def _checkpointer() -> Any:
+    """One that waits for no other process: each has files of its own."""
     import orbax.checkpoint as ocp
 
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(path, _plain(state))
+    if not several():
+        return ocp.StandardCheckpointer()
+    me = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=me, active_processes={me}, barrier_sync_key_prefix=str(me)
+    )
+    return ocp.StandardCheckpointer(multiprocessing_options=alone)
+
+
+def save_state(path: Path, state: PyTree) -> None:
+    """Write all leaves."""
+    with _checkpointer() as checkpointer:
+        # Of several processes orbax takes NumPy arrays from one alone.
+        plain = _plain(state)
+        checkpointer.save(path, jax.device_get(plain) if several() else plain)
 
 
 def read_state(path: Path, like: PyTree) -> PyTree:
     """A state shaped `like` this one, as NumPy arrays for a backend to place."""
-    import orbax.checkpoint as ocp
-
-    with ocp.StandardCheckpointer() as checkpointer:
+    with _checkpointer() as checkpointer:
         whole = jax.tree.map(
             lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(_plain, like)
         )

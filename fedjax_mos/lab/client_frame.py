@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
 from fedjax_mos.lab.assembled import Assembled
+from fedjax_mos.processes import on_host
 from fedjax_mos.tree import gather
 from fedjax_mos.types import RoundState
 
@@ -43,7 +43,7 @@ def client_frame(
         if made.by_client is not None:
             stores, own = made.sim.backend.place(made.stores, own, False)
             values = made.by_client(own, stores)
-            columns |= jax.device_get(values)
+            columns |= on_host(values)
         frame = pd.DataFrame(columns)
         if first_seed is not None:
             frame.insert(0, "seed", first_seed + lane)

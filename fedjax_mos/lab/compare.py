@@ -103,9 +103,8 @@ def compare(
         member.check_seeds(seeds)
     if out is None:
         return _compare(members, seeds, None, target, stop, progress, checkpoint_every)
-    with alone(Path(out)), given_back(Path(out)):
-        claim(Path(out), members, seeds, target)
-        out = Path(out)
+    with alone(Path(out)) as out, given_back(out):
+        claim(out, members, seeds, target)
         return _compare(members, seeds, out, target, stop, progress, checkpoint_every)
 
 

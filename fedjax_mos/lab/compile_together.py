@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.structure import structure
 from fedjax_mos.machine import cores
+from fedjax_mos.processes import several
 from fedjax_mos.tree import bytes_of
 
 _MOST = 2**30  # bytes of states beyond which experiments start one by one
@@ -18,12 +19,13 @@ def compile_together(
 ) -> None:
     """Compile what each will run, one of a structure, as many at once as cores.
 
-    Nothing is compiled where several states at once might not fit the memory.
+    Nothing is compiled where several states at once might not fit the memory, nor by
+    several processes, which must all do the same things in the same order.
     """
     distinct = {structure(one): one for one in experiments}
     # What an experiment is refused for is found here, in the caller's own thread.
     sizes = [_bytes(one, seeds) for one in distinct.values()]
-    if len(distinct) < 2 or max(sizes) > _MOST:
+    if len(distinct) < 2 or max(sizes) > _MOST or several():
         return
     if progress:
         print(

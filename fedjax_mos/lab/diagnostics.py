@@ -145,7 +145,8 @@ def _per_client(sim: Simulation) -> Diagnose:
         everyone = Cohort(jnp.arange(n), jnp.ones(n), jnp.ones(n, bool))
         view = views(data, everyone.ids, state.round)
         shared: PyTree = (state.server, _hp(sim, state), key)
-        _, _, each = sim.backend.map(one_client, shared, state.clients, view, everyone)
+        rows = sim.backend.rows.take(state.clients, everyone.ids)
+        _, _, each = sim.backend.map(one_client, shared, rows, view, everyone)
         return {name: view.share @ values for name, values in each.items()}
 
     return diagnose

@@ -129,8 +129,8 @@ class Experiment(Method):
             )
         if out is None:
             return self._run(seeds, progress, stop, None)
-        with alone(Path(out)), given_back(Path(out)):
-            folder = RunFolder(Path(out), self, seeds, target, stop)
+        with alone(Path(out)) as out, given_back(out):
+            folder = RunFolder(out, self, seeds, target, stop)
             if folder.done:
                 return folder.read()
             checkpoints = folder.checkpoints(checkpoint_every)

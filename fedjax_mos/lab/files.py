@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedjax_mos.processes import is_first
+
 PARTIAL = ".partial-"  # begins the names of files that are not whole yet
 
 
@@ -38,7 +40,12 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def attempt(write: Callable[[], None], folder: Path) -> None:
-    """Write results; where that fails say so and go on: they are still in memory."""
+    """Write results; where that fails say so and go on: they are still in memory.
+
+    Of several processes the first writes.
+    """
+    if not is_first():
+        return
     try:
         write()
     except OSError as error:

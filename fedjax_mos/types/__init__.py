@@ -68,6 +68,7 @@ from fedjax_mos.types.simulation import (
     RoundInfo,
     RoundState,
     Row,
+    Rows,
     Shared,
     Simulation,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "RoundInfo",
     "RoundState",
     "Row",
+    "Rows",
     "Sample",
     "Sampler",
     "SamplerState",

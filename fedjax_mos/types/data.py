@@ -51,6 +51,8 @@ class FederatedData:
     # The largest size, known to the compiler: it bounds epochs and full gradients.
     largest: int = dataclasses.field(metadata={"static": True})
     given_mass: jax.Array | None = None  # [N] whole numbers; None: the sizes
+    # Equal parts that a layout has cut x and y into, in the order of clients.
+    parts: int = dataclasses.field(default=1, metadata={"static": True})
 
     @property
     def mass(self) -> jax.Array:
@@ -73,3 +75,4 @@ class ClientView:
     share: jax.Array  # p_i = mass_i / sum of masses
     importance: jax.Array  # N p_i
     largest: int = dataclasses.field(metadata={"static": True})
+    parts: int = dataclasses.field(default=1, metadata={"static": True})

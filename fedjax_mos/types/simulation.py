@@ -30,7 +30,8 @@ class RoundState(NamedTuple):
 
     round: jax.Array
     server: Server
-    clients: Row  # leading N axis on every leaf
+    # Leading N axis on every leaf; a layout may have rows behind the last client's.
+    clients: Row
     shared: tuple[ChannelState, ...]  # the broadcast channel, per exchange
     sampler: SamplerState
     hp: Hp
@@ -96,12 +97,41 @@ class MapLanes(Protocol):
         ...
 
 
+class Rows(NamedTuple):
+    """How a layout keeps one row per client: a table whose leaves are [N, ...]."""
+
+    make: Callable[[PyTree, int], PyTree]  # (row, N) -> a table of N copies or more
+    take: Callable[[PyTree, jax.Array], PyTree]  # (table, ids [M]) -> rows
+    # (table, ids [M], rows) -> the table with them; ids behind the end are dropped.
+    put: Callable[[PyTree, jax.Array, PyTree], PyTree]
+
+
+class MeasureStore(Protocol):
+    def __call__(
+        self,
+        fn: Callable[[PyTree, FederatedData, jax.Array], PyTree],
+        shared: PyTree,
+        store: FederatedData,
+        width: int,
+        groups: int | None = None,
+        /,
+    ) -> PyTree:
+        """Sum of fn(shared, store, positions) over all positions in a store's order.
+
+        `positions` [width], or [blocks, width] where they come in at most so many
+        `groups`; those behind the order's end are padding.
+        """
+        ...
+
+
 class Backend(NamedTuple):
     """How clients, and whole simulations, are laid out on the machine."""
 
     name: str
     map: MapClients
     many: MapLanes
+    rows: Rows
+    measure: MeasureStore
     # Sum of fn(shared, block) over blocks: (fn, shared, blocks [B, ...]) -> sum.
     total: Callable[[Callable[[PyTree, PyTree], PyTree], PyTree, PyTree], PyTree]
     # Put a run's data (only read) and state (donated; with lanes or not) where they

@@ -18,6 +18,7 @@ from fedjax_mos.lab.sweeps.grid import Range, configurations
 from fedjax_mos.lab.sweeps.lanes import Lane, Piece, axes_of, lanes, pieces
 from fedjax_mos.lab.sweeps.ledger import Ledger, assemble, plan_of
 from fedjax_mos.lab.sweeps.piece_runs import beginning, check_lanes, own_rows
+from fedjax_mos.processes import of_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def sweep(
     cut = pieces(all_lanes, width)
     if out is None:
         return _swept(experiment, all_lanes, cut, Ledger({}, None), stop, progress)
-    with alone(Path(out)):
+    with alone(Path(out)) as out:
         every = [piece._asdict() for piece in cut]
         axes, labels = axes_of(all_lanes), [lane.label for lane in all_lanes]
         plan = plan_of(
@@ -81,7 +82,7 @@ def sweep(
             pieces=every,
             stop=as_json(stop),
         )
-        ledger = Ledger(plan, Path(out), checkpoint_every)
+        ledger = Ledger(plan, out, checkpoint_every)
         return _swept(experiment, all_lanes, cut, ledger, stop, progress)
 
 
@@ -110,7 +111,7 @@ def _swept(
             if history is not None:
                 ledger.add(i, history)
                 bar.update()
-            if interrupted.is_set():
+            if any(of_all(interrupted.is_set())):
                 break
     if not ledger.parts:
         raise KeyboardInterrupt
