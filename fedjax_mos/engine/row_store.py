@@ -137,6 +137,8 @@ class RowStore:
     def _grow(self, count: int) -> None:
         before, after = self._capacity, self._capacity + count
         for file, one in zip(self._files, self._first, strict=True):
+            if not one.nbytes:
+                continue
             try:
                 with file.open("r+b") as stream:
                     _reserve(stream.fileno(), before * one.nbytes, count * one.nbytes)

@@ -8,7 +8,7 @@ the rows lie. Then the rows go back.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ import numpy as np
 
 from fedjax_mos import tree
 from fedjax_mos.data.generated import Generated
+from fedjax_mos.engine.ahead import all_live, check_sampler
 from fedjax_mos.engine.block import MOST, Block, advance
 from fedjax_mos.engine.rollout import Evaluate, Report, round_key
 from fedjax_mos.engine.row_store import RowStore
@@ -72,10 +73,12 @@ class WorkingSet:
                 "rows on disk take one simulation at a time: run seeds and "
                 "configurations one after another, without seeds"
             )
-        self._functions = _FUNCTIONS.get(sim, lambda: _functions(sim))
         self._rows, self._examples = rows, examples
         one = tree.gather(state, 0) if state.round.ndim else state
         looks, slots = check_sampler(sim, data, one, examples is not None)
+        self._functions = _FUNCTIONS.get(
+            sim, lambda: _functions(sim, all_live(sim, data, one))
+        )
         # The most in a visit to the device.
         each = slots * (0 if rows is None else rows.row_bytes)
         self.rounds = rounds_at_once(looks, each)
@@ -141,61 +144,15 @@ def rounds_at_once(looks: bool, each: int) -> int:
     return 1 if looks else max(1, min(MOST, _BYTES // max(each, 1)))
 
 
-def check_sampler(
-    sim: Simulation, data: FederatedData, state: RoundState, generated: bool
-) -> tuple[bool, int]:
-    """Whether a sampler looks at the server before it draws, and its slots.
+def _functions(sim: Simulation, all_live: bool) -> Functions:
+    def repeat(state: Drawn, view: SamplerView, key: Key) -> tuple[Cohort, Drawn]:
+        cohort = tree.gather(state.cohorts, view.round - state.first)
+        if all_live:
+            cohort = cohort._replace(mask=jnp.ones(cohort.ids.shape, bool))
+        return cohort, state
 
-    Raise a ValueError for one that cannot draw for a working set.
-    """
-    name, clients = sim.specs["sampler"].name, data.size.shape[0]
-    needed = "rows on disk and generated clients need a sampler that"
-    if sim.host_update is not None:
-        raise ValueError(f"{needed} needs no work on the host: {name} does")
-    if generated:
-        unseen = _Unseen("examples")
-        data = dataclasses.replace(data, x=unseen, y=unseen, order=unseen)
-
-    def cohort(server: Any) -> Cohort:
-        def draw(state: RoundState) -> Cohort:
-            return sim.draw(data, state._replace(server=server), jax.random.key(0))[0]
-
-        return jax.eval_shape(draw, state._replace(server=(), clients=()))
-
-    try:
-        looks, drawn = False, cohort(_Unseen("server"))
-    except _LookedError:
-        looks = True
-        try:
-            drawn = cohort(state.server)
-        except _LookedError:
-            message = f"{needed} looks at no client's examples: {name} does"
-            raise ValueError(message) from None
-    if (slots := drawn.ids.shape[0]) == clients:
-        raise ValueError(f"{needed} takes some clients: {name} has {slots:,} slots")
-    return looks, slots
-
-
-class _LookedError(Exception):
-    """A sampler has looked at what it was not to see."""
-
-
-class _Unseen:
-    """Something that tells when it is looked at."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __getattr__(self, name: str) -> Any:
-        raise _LookedError(f"{name} of {self._what}")
-
-    def __getitem__(self, index: Any) -> Any:
-        raise _LookedError(f"items of {self._what}")
-
-
-def _functions(sim: Simulation) -> Functions:
     assert sim.under is not None
-    working = sim.under(Sampler(lambda view, key: (), _repeat))
+    working = sim.under(Sampler(lambda view, key: (), repeat))
     if sim.identity is not None:
         known = f"the working sets of {sim.identity}"
         working = dataclasses.replace(working, identity=known)
@@ -227,7 +184,3 @@ def _functions(sim: Simulation) -> Functions:
         return each(data, state, key, count)
 
     return Functions(working, lanes)
-
-
-def _repeat(state: Drawn, view: SamplerView, key: Key) -> tuple[Cohort, Drawn]:
-    return tree.gather(state.cohorts, view.round - state.first), state

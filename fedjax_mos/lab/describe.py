@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import jax
 
-from fedjax_mos.engine.working_set import check_sampler, rounds_at_once
+from fedjax_mos.engine.ahead import check_sampler
+from fedjax_mos.engine.working_set import rounds_at_once
 from fedjax_mos.lab.assemble import functions_of
 from fedjax_mos.lab.memory_checks import (
     COPIES,
@@ -15,7 +16,7 @@ from fedjax_mos.lab.memory_checks import (
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.simulation import most_steps
-from fedjax_mos.memory import gib, machine_memory
+from fedjax_mos.memory import in_words, machine_memory
 from fedjax_mos.tree import bytes_of
 from fedjax_mos.types import RoundState, Simulation
 
@@ -59,7 +60,8 @@ def describe(experiment: "Experiment", seeds: int | None = None) -> Printed:
     }
     if on_disk:
         notes.append(
-            f"clients' rows on disk: {gib(rows)}, up to three times with checkpoints"
+            f"clients' rows on disk: {in_words(rows)}, with checkpoints up to three "
+            "times as much"
         )
     each = {n: size for n, (size, _) in parts.items()}
     total = {
@@ -71,11 +73,11 @@ def describe(experiment: "Experiment", seeds: int | None = None) -> Printed:
     column = f"{lanes:,} seeds" if seeds else "memory"
     table = [
         {"what": n}
-        | ({"one seed": gib(each[n])} if seeds else {})
-        | {column: gib(total[n])}
+        | ({"one seed": in_words(each[n])} if seeds else {})
+        | {column: in_words(total[n])}
         for n in total
     ]
-    table.append({"what": "the machine", column: gib(machine_memory())})
+    table.append({"what": "the machine", column: in_words(machine_memory())})
     return Printed(table, notes=notes)
 
 
