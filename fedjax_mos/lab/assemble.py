@@ -50,17 +50,14 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
     people = population_of(experiment)
     shared = functions_of(experiment, people, lanes)
     check_work(experiment, people, shared.sim, most_steps(experiment, people))
-    on_disk = rows_on_disk(
-        experiment,
-        people,
-        shared.network.shapes,
-        lambda: jax.eval_shape(
-            shared.start, people.train, jax.random.key(0), shared.sim.hp
-        )[0],
-        lanes,
-    )
+
+    def shapes() -> RoundState:
+        key = jax.random.key(0)
+        return jax.eval_shape(shared.start, people.train, key, shared.sim.hp)[0]
+
+    on_disk = rows_on_disk(experiment, people, shared.network.shapes, shapes, lanes)
     if on_disk or people.generated is not None:
-        check_working(experiment, people.generated is not None)
+        check_working(experiment, people, shared.sim, shapes())
     update = shared.sim.host_update
     if update is not None and experiment.rounds <= update.warm_up:
         raise ValueError(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import jax
 
+from fedjax_mos.engine.ahead import check_sampler
 from fedjax_mos.lab.population import Population
 from fedjax_mos.memory import check_fits, gib, machine_memory
 from fedjax_mos.tree import bytes_of
-from fedjax_mos.types import Params, Row, Simulation
+from fedjax_mos.types import Params, RoundState, Row, Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,10 @@ def rows_on_disk(
     state = shapes()
     rows, data = bytes_of(state.clients), bytes_of(people.train)
     needed = COPIES * bytes_of(state) * lanes + data
+    if asked == "disk" and lanes > 1:
+        raise ValueError(
+            f"rows must not be disk with several runs as one program: got {lanes:,}"
+        )
     if asked == "disk":
         return bool(rows)
     if asked == "memory" or lanes > 1 or not rows:
@@ -96,8 +101,12 @@ def rows_on_disk(
     return True
 
 
-def check_working(experiment: "Experiment", generated: bool) -> None:
+def check_working(
+    experiment: "Experiment", people: Population, sim: Simulation, state: RoundState
+) -> None:
     """Refuse what needs all rows and examples at once, which are not there."""
+    generated = people.generated is not None
+    check_sampler(sim, people.train, state, generated)
     where = "where rows are on disk or clients are generated"
     if wrong := [name for name in experiment.diagnostics if name in _EVERYBODY]:
         raise ValueError(f"diagnostics must not have {wrong[0]} {where}")
