@@ -1,9 +1,9 @@
 """Clients' rows in files, where more of them are than fit the memory.
 
-One memory-mapped file per leaf; a row is one slot of each. Rows have versions: a slot
-that a checkpoint points to is never written to, the client's next row goes to a free
-one. So a checkpoint is a list of slots, and a process that is killed at any moment
-leaves the rows of both checkpoints that are kept as they were.
+One memory-mapped file per leaf; a row has one record in each. Rows have versions: a
+record that a checkpoint points to is never written to, the client's next row goes to a
+free one. So a checkpoint is a list of records, and a process that is killed at any
+moment leaves the rows of both checkpoints that are kept as they were.
 """
 
 import mmap
@@ -27,7 +27,7 @@ _PIECE = 2**24  # bytes that are copied at a time
 class Versions(NamedTuple):
     """Where every client's row is: in a run's state in place of the rows."""
 
-    now: jax.Array  # [N] slots; -1: as at the start
+    now: jax.Array  # [N] records; -1: as at the start
     saved: jax.Array  # [N] the same, when the checkpoint before was written
 
 
@@ -70,7 +70,9 @@ class RowStore:
 
     def read(self, versions: Versions, ids: np.ndarray, width: int) -> Row:
         """The rows of clients `ids`, leaves [width, ...]; beyond them anything."""
-        slots = np.asarray(versions.now)[ids]
+        if self._kept is None:
+            self._keep(versions)
+        records = np.asarray(versions.now)[ids]
 
         def leaf(first: np.ndarray, stored: np.ndarray) -> jax.Array:
             out = np.empty((width, *first.shape), first.dtype)
@@ -78,8 +80,8 @@ class RowStore:
             if self._capacity:
                 # Not by an index, which would be a second copy.
                 into = out[: len(ids)]
-                np.take(stored, np.maximum(slots, 0), axis=0, out=into, mode="clip")
-            out[: len(ids)][slots < 0] = first
+                np.take(stored, np.maximum(records, 0), axis=0, out=into, mode="clip")
+            out[: len(ids)][records < 0] = first
             return jnp.array(out)
 
         pairs = zip(self._first, self._stored, strict=True)
@@ -95,17 +97,17 @@ class RowStore:
             self._keep(versions)
         assert self._kept is not None
         now = np.array(versions.now)
-        slots = now[ids]
-        bound = slots < 0
-        bound[~bound] = self._kept[slots[~bound]]
-        slots[bound] = self._take(int(bound.sum()))
+        records = now[ids]
+        bound = records < 0
+        bound[~bound] = self._kept[records[~bound]]
+        records[bound] = self._take(int(bound.sum()))
         leaves = jax.tree.leaves(rows)
         for leaf, stored, first in zip(leaves, self._stored, self._first, strict=True):
             values, step = np.asarray(leaf), 1 + _PIECE // (1 + first.nbytes)
-            for i in range(0, len(slots), step):
-                stored[slots[i : i + step]] = values[places[i : i + step]]
+            for i in range(0, len(records), step):
+                stored[records[i : i + step]] = values[places[i : i + step]]
         self._release()
-        now[ids] = slots
+        now[ids] = records
         return Versions(jnp.asarray(now), versions.saved)
 
     def flush(self) -> None:
@@ -120,15 +122,20 @@ class RowStore:
         return Versions(versions.now, versions.now)
 
     def _keep(self, versions: Versions) -> None:
-        """Let slots of two checkpoints alone: the last one's and that before it."""
+        """Let records of two checkpoints alone: the last one's and that before it."""
         kept = np.zeros(self._capacity, bool)
-        for slots in versions:
-            found = np.asarray(slots)
+        for records in versions:
+            found = np.asarray(records)
+            if found.max() >= self._capacity:
+                raise ValueError(
+                    f"{self.folder} does not hold the rows of the checkpoint: it has "
+                    f"{self._capacity:,} records, not {found.max() + 1:,}"
+                )
             kept[found[found >= 0]] = True
         self._kept, self._free = kept, np.flatnonzero(~kept).astype(np.int32)
 
     def _take(self, count: int) -> np.ndarray:
-        """So many slots that nobody needs."""
+        """So many records that nobody needs."""
         if count > len(self._free):
             self._grow(max(count - len(self._free), self._capacity // 8))
         found, self._free = self._free[:count], self._free[count:]

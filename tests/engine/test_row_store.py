@@ -73,7 +73,7 @@ def test_two_checkpoints_are_left_alone(tmp_path):
         assert values(one, first) == [1, 1, 7, 7, 7, 7]
         assert values(one, second) == [2, 1, 2, 7, 7, 7]
     assert values(store, now) == [8, 8, 2, 8, 7, 7]
-    store.saved(now)  # the first one goes: its slots are free again
+    store.saved(now)  # the first one goes: its records are free again
     size = sum(f.stat().st_size for f in tmp_path.glob("*.rows"))
     put(store, now, c5=9)
     assert sum(f.stat().st_size for f in tmp_path.glob("*.rows")) == size
@@ -90,6 +90,14 @@ def test_a_resumed_run_keeps_the_checkpoint_before(tmp_path):
     for value in range(3, 6):
         now = put(resumed, now, c0=value, c1=value)
     assert values(resumed, first)[0] == 1 and values(resumed, second)[0] == 2
+
+
+def test_missing_rows_are_said(tmp_path):
+    """A run that resumes with zeros, because somebody has removed the files."""
+    store = RowStore(FIRST, tmp_path / "a")
+    now = put(store, store.begin(CLIENTS), c0=1)
+    with pytest.raises(ValueError, match="does not hold the rows of the checkpoint"):
+        values(RowStore(FIRST, tmp_path / "b"), now)
 
 
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
