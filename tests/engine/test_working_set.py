@@ -192,3 +192,14 @@ def test_generated_examples_are_checked():
         generated(5, 4, lambda client, key: (jnp.zeros((3, 2)), jnp.zeros(3)))
     with pytest.raises(ValueError, match="size must hold one whole number per client"):
         generated(5, np.ones(4, int), lambda client, key: None)
+
+
+def test_rows_are_given_away_if_asked():
+    """A second copy of all rows, or a caller's state that is gone unasked."""
+    sim, data = simulation(), ragged()
+    state = sim.init(params(), data, KEY)
+    kept, _ = fm.run(sim, data, state, KEY, 2, progress=False)
+    given, _ = fm.run(sim, data, state, KEY, 2, progress=False, donate=True)
+    assert tree.fingerprint(given) == tree.fingerprint(kept)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state.clients))
+    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(state.server))
