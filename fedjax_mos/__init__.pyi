@@ -13,6 +13,7 @@ from .client import losses, plans
 from .client.tools import local_work
 from .components import Spec, cite, spec
 from .data import augment, datasets, partitions
+from .data.generated import generated
 from .data.sources.dataset import arrays
 from .data.sources.frames import from_frame
 from .data.store import federate
@@ -74,6 +75,7 @@ __all__ = [
     "evaluator",
     "federate",
     "from_frame",
+    "generated",
     "hypergrad",
     "local_work",
     "losses",

@@ -41,3 +41,15 @@ def gib(size: int) -> str:
     '1.5 GiB'
     """
     return f"{size / 2**30:,.1f} GiB"
+
+
+def in_words(size: int) -> str:
+    """Bytes for people, also few.
+
+    >>> in_words(3 * 2**29), in_words(3 * 2**19), in_words(100)
+    ('1.5 GiB', '1.5 MiB', '0.1 KiB')
+    """
+    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size / 2**10:.1f} KiB"

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "list_components",
         "Show every name, its options and paper.",
     ),
+    "describe": ("inquiries", "describe", "Say what an experiment takes of memory."),
     "cite": ("inquiries", "cite", "Print what to cite for an experiment."),
     "data": ("inquiries", "data", "Fetch a data set."),
     "doctor": ("doctor", "doctor", "Say what is installed, found and wrong."),

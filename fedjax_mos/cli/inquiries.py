@@ -5,7 +5,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from fedjax_mos.cli.arguments import Flat, Settings, experiment_of
+from fedjax_mos.cli.arguments import (
+    Flat,
+    Settings,
+    all_cores,
+    experiment_of,
+    starting,
+)
 from fedjax_mos.lab.setting import Method
 
 
@@ -44,6 +50,22 @@ def cite(method: Annotated[Method, *Flat], settings: Settings = ()) -> None:
     from fedjax_mos.lab.citation import citation
 
     print(citation(experiment_of(method, settings)))
+
+
+def describe(
+    method: Annotated[Method, *Flat], settings: Settings = (), seeds: int | None = None
+) -> None:
+    """Print what an experiment would hold in memory, and whether it would be refused.
+
+    Args:
+        method: The experiment.
+        settings: Any option of any component.
+        seeds: So many seeds as one program.
+    """
+    starting()
+    experiment = experiment_of(method, settings)
+    all_cores()
+    print(experiment.describe(seeds).text())
 
 
 def data(

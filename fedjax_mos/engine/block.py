@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_mos.engine.rollout import Evaluate, Report
+from fedjax_mos.engine.rollout import Evaluate, Report, round_key
 from fedjax_mos.latest import Latest
 from fedjax_mos.machine import compiler_options
 from fedjax_mos.programs import Program
@@ -145,8 +145,7 @@ def _round(
     key: Key,
     evaluated: jax.Array | bool,
 ) -> tuple[RoundState, Block]:
-    # The key of a round depends on its number alone, so 4 + 2 rounds equal 6.
-    state, info = sim.step(data, state, jax.random.fold_in(key, state.round))
+    state, info = sim.step(data, state, round_key(key, state.round))
     values: Metrics = {}
     if evaluate is not None:
         measure = jax.jit(partial(evaluate), inline=True)

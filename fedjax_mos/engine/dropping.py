@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_mos.backends.mapping import live
-from fedjax_mos.types import Cohort, Row, Server, Up
+from fedjax_mos.types import Cohort, Metrics, Row, Server, Up
 
 
 def or_nothing(message: Up, row: Row) -> tuple[Up, jax.Array]:
@@ -33,6 +33,23 @@ def kept(mean: Up, cohort: Cohort, finite: jax.Array) -> tuple[Up, Cohort]:
 def if_any(count: jax.Array, after: Server, before: Server) -> Server:
     """The server's next state, or the one before where nobody is left."""
     return jax.tree.map(lambda a, b: jnp.where(count > 0, a, b), after, before)
+
+
+def live_mean(metrics: Metrics, chosen: Cohort, cohort: Cohort) -> Metrics:
+    """Means over the live slots; of a round that dropped everyone none is known."""
+    count = jnp.maximum(cohort.mask.sum(), 1)
+    means = {n: live(leaf, cohort).sum(0) / count for n, leaf in metrics.items()}
+    if cohort is chosen:
+        return means
+    nobody = chosen.mask.any() & ~cohort.mask.any()
+    return {n: jnp.where(nobody, jnp.nan, mean) for n, mean in means.items()}
+
+
+def dropped(chosen: Cohort, cohort: Cohort) -> Metrics:
+    """The share of those chosen that were dropped, where that may happen."""
+    if cohort is chosen:
+        return {}
+    return {"dropped": 1 - cohort.mask.sum() / jnp.maximum(chosen.mask.sum(), 1)}
 
 
 def _is_float(leaf: jax.Array) -> bool:

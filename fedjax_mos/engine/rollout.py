@@ -31,6 +31,11 @@ class Trace(NamedTuple):
     reported: PyTree  # leaves [rounds, ...]
 
 
+def round_key(key: Key, round: jax.Array) -> Key:
+    """The key of a round, by its number alone: so 4 + 2 rounds equal 6."""
+    return jax.random.fold_in(key, round)
+
+
 def rollout(
     sim: Simulation,
     data: FederatedData,
@@ -62,8 +67,7 @@ def rollout(
     step: Callable = jax.checkpoint(plain) if remat else plain
 
     def block(state: RoundState, numbers: jax.Array) -> tuple[RoundState, PyTree]:
-        # The key of a round depends on its number alone, so 4 + 2 rounds equal 6.
-        keys = jax.vmap(partial(jax.random.fold_in, key))(numbers)
+        keys = jax.vmap(partial(round_key, key))(numbers)
         state, out = jax.lax.scan(step, state, keys)
         # Between scans, not by a cond: that would become a select under vmap.
         return state, (out, {} if evaluate is None else evaluate(state, stores))

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_mos import tree
-from fedjax_mos.backends.mapping import live
 from fedjax_mos.channels.identity import dense
 from fedjax_mos.components import Spec
 from fedjax_mos.data.store import views
 from fedjax_mos.engine.checks import check_cohort, check_params, typed_key
-from fedjax_mos.engine.dropping import if_any, kept, or_nothing
+from fedjax_mos.engine.dropping import dropped, if_any, kept, live_mean, or_nothing
 from fedjax_mos.engine.hyperparameters import with_hp
 from fedjax_mos.schedule import at_round
 from fedjax_mos.types import (
@@ -34,6 +33,7 @@ from fedjax_mos.types import (
     RoundState,
     Row,
     Sampler,
+    SamplerState,
     SamplerTools,
     SamplerView,
     Shared,
@@ -42,9 +42,9 @@ from fedjax_mos.types import (
 # Folded into a key besides what `split` takes from it.
 _INIT, _SERVER = 0x49, 0x53
 
-
-Init = Callable[..., RoundState]  # (params, data, key, hp=None)
+Init = Callable[..., RoundState]  # (params, data, key, hp=None, rows=None)
 Round = Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
+Draw = Callable[[FederatedData, RoundState, Key], tuple[Cohort, SamplerState]]
 
 
 class Built(NamedTuple):
@@ -62,8 +62,8 @@ def rounds_of(
     cohort: int,
     backend: Backend,
     drop_nonfinite: bool = False,
-) -> tuple[Init, Round]:
-    """The pure functions `init` and `step` of a simulation with these components."""
+) -> tuple[Init, Round, Draw]:
+    """The pure functions `init`, `step` and `draw` of such a simulation."""
 
     def hp_at(hp: Hp, round: jax.Array) -> Hp:
         now = at_round(hp, round)
@@ -91,8 +91,12 @@ def rounds_of(
         data: FederatedData,
         key: Key,
         hp: Mapping[str, Any] | None = None,
+        rows: int | None = None,
     ) -> RoundState:
-        """The state before round 0; `hp` replaces some of the default numbers."""
+        """The state before round 0, with `hp` for some of the default numbers.
+
+        There are as many rows as clients, all alike, unless `rows` says how many.
+        """
         check_params(params)
         key = typed_key(key)
         # Not weakly typed, as they come back: else the second block compiles again.
@@ -110,7 +114,7 @@ def rounds_of(
         return RoundState(
             round=start,
             server=server,
-            clients=backend.rows.make(row, data.size.shape[0]),
+            clients=backend.rows.make(row, rows or data.size.shape[0]),
             shared=_inits(made.broadcast, downs),
             sampler=made.sampler.init(SamplerView(start, server, data), key),
             hp=numbers,
@@ -137,6 +141,12 @@ def rounds_of(
             value, finite = or_nothing(value, row)
         return value, row, (measured, sent.bits, got.bits, finite)
 
+    def draw(
+        data: FederatedData, state: RoundState, key: Key
+    ) -> tuple[Cohort, SamplerState]:
+        """Who takes part in round `state.round`, and the sampler's state after it."""
+        return _drawn(build(hp_at(state.hp, state.round)), data, state, key)
+
     def step(
         data: FederatedData, state: RoundState, key: Key
     ) -> tuple[RoundState, RoundInfo]:
@@ -144,12 +154,12 @@ def rounds_of(
         hp = hp_at(state.hp, state.round)
         made, n = build(hp), data.size.shape[0]
         k_server = jax.random.fold_in(key, _SERVER)
-        k_sample, k_cast, k_local, k_wires = jax.random.split(key, 4)
-        seen = SamplerView(state.round, state.server, data)
-        cohort, sampler_state = made.sampler.sample(state.sampler, seen, k_sample)
+        _, k_cast, k_local, k_wires = jax.random.split(key, 4)
+        cohort, sampler_state = _drawn(made, data, state, key)
         if not backend.traced:
             check_cohort(cohort, n)
-        rows = backend.rows.take(state.clients, cohort.ids)
+        at = cohort.ids if cohort.places is None else cohort.places
+        rows = backend.rows.take(state.clients, at)
         view = views(data, cohort.ids, state.round)
         chosen, server, casts = cohort, state.server, []
         slots: Metrics = {}
@@ -180,7 +190,7 @@ def rounds_of(
             slots |= measured
 
         # Dead slots point behind the last client, where the scatter drops them.
-        owners = jnp.where(cohort.mask, cohort.ids, n)
+        owners = jnp.where(cohort.mask, at, n)
         return (
             RoundState(
                 round=state.round + 1,
@@ -191,7 +201,7 @@ def rounds_of(
                 hp=state.hp,
             ),
             RoundInfo(
-                _live_mean(slots, chosen, cohort) | _dropped(chosen, cohort),
+                live_mean(slots, chosen, cohort) | dropped(chosen, cohort),
                 bits_up,
                 bits_down,
                 chosen,
@@ -199,7 +209,7 @@ def rounds_of(
             ),
         )
 
-    return init, step
+    return init, step, draw
 
 
 def rehearsal(
@@ -225,21 +235,11 @@ def rehearsal(
     return play
 
 
-def _live_mean(metrics: Metrics, chosen: Cohort, cohort: Cohort) -> Metrics:
-    """Means over the live slots; of a round that dropped everyone none is known."""
-    count = jnp.maximum(cohort.mask.sum(), 1)
-    means = {n: live(leaf, cohort).sum(0) / count for n, leaf in metrics.items()}
-    if cohort is chosen:
-        return means
-    nobody = chosen.mask.any() & ~cohort.mask.any()
-    return {n: jnp.where(nobody, jnp.nan, mean) for n, mean in means.items()}
-
-
-def _dropped(chosen: Cohort, cohort: Cohort) -> Metrics:
-    """The share of those chosen that were dropped, where that may happen."""
-    if cohort is chosen:
-        return {}
-    return {"dropped": 1 - cohort.mask.sum() / jnp.maximum(chosen.mask.sum(), 1)}
+def _drawn(
+    made: Built, data: FederatedData, state: RoundState, key: Key
+) -> tuple[Cohort, SamplerState]:
+    seen = SamplerView(state.round, state.server, data)
+    return made.sampler.sample(state.sampler, seen, jax.random.split(key, 4)[0])
 
 
 def _inits(channel: Channel, messages: tuple) -> tuple:

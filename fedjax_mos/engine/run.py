@@ -1,6 +1,6 @@
 """Many rounds for people: progress, history, interrupts, work on the host."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +19,14 @@ from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import Pace, deferred_interrupt
 from fedjax_mos.engine.progress import Progress
 from fedjax_mos.engine.rollout import Evaluate, Report
+from fedjax_mos.engine.visits import evaluated_in, visits
+from fedjax_mos.engine.working_set import WorkingSet
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.processes import of_all, on_host, several
 from fedjax_mos.schedule import check_length
 from fedjax_mos.tree import fingerprint
 from fedjax_mos.types import (
     FederatedData,
-    HostUpdate,
     Key,
     PyTree,
     RoundState,
@@ -54,6 +55,8 @@ def run(
     progress: bool = True,
     stop: Stop | None = None,
     checkpoints: Checkpoints | Path | str | None = None,
+    working: WorkingSet | None = None,
+    donate: bool = False,
 ) -> "tuple[RoundState, pd.DataFrame]":
     """Train and record: the last state, and one row of history per round.
 
@@ -74,7 +77,8 @@ def run(
     folder, the state is kept there from time to time, and the same call resumes from
     it, bit for bit. `frame.attrs["ended"]` says why the run ended.
 
-    The caller's `state` stays usable.
+    `working` is for rows on disk and generated clients. The caller's `state` stays
+    usable unless `donate` gives its rows away, which spares a copy of them.
     """
     if rounds < 1 or every < 1:
         raise ValueError(f"rounds and every must be at least 1: got {rounds}, {every}")
@@ -101,6 +105,8 @@ def run(
                 progress=progress,
                 stop=stop,
                 checkpoints=Checkpoints(folder, about),
+                working=working,
+                donate=donate,
             )
     lanes, first = bool(key.shape), int(np.ravel(state.round)[0])
     last, clients = first + rounds, data.size.shape[0]
@@ -119,14 +125,17 @@ def run(
                     f"got {rounds}"
                 )
             history.forget_extra(every, last)
-    (data, stores), (state, key) = _placed(sim, data, stores, state, key)
+    (data, stores), (state, key) = _placed(sim, data, stores, state, key, donate)
     update = sim.host_update
-    known = is_compiled(sim, evaluate, report, data, stores, state, key)
+    known = working is None and is_compiled(
+        sim, evaluate, report, data, stores, state, key
+    )
+    go, most = (advance, MOST) if working is None else (working.advance, working.rounds)
     bar = Progress(rounds, progress, compiling=not known, done=history.rounds)
     begun, pace = first + history.rounds, Pace()
     ended = _ended(history, begun, last, every, stop)
     with bar, deferred_interrupt() as interrupted:
-        for begin, end in _visits(begun, last, update, pace):
+        for begin, end in visits(begun, last, update, pace, most):
             if ended:
                 break
             if update is not None and host_updates.due(update, begin):
@@ -136,9 +145,9 @@ def run(
                 state = sim.backend.place((), state, lanes)[1]
                 history.charge(*bits)
             now = host_updates.simulation_at(sim, begin)
-            flags = _evaluated(begin, end, last, every)
+            flags = evaluated_in(begin, end, last, every)
             with pace.measured(end - begin):
-                state, out = advance(
+                state, out = go(
                     now, evaluate, report, data, stores, state, key, end - begin, flags
                 )
                 history.add(out, end - begin, flags)
@@ -152,8 +161,14 @@ def run(
                 and checkpoints.wanted(ended == INTERRUPTED, bool(ended))
                 and not history.diverged.all()
             ):
+                if working is not None:
+                    working.flush()
                 kept = whole_rows(state, clients, lanes)
-                checkpoints.save(end, kept, history.columns(), history.metrics)
+                written = checkpoints.save(
+                    end, kept, history.columns(), history.metrics
+                )
+                if working is not None and written:
+                    state = working.saved(state)
             if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
                 over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                 history.evaluated(over(state, stores))
@@ -179,7 +194,7 @@ def _ended(history: History, now: int, last: int, every: int, stop: Stop | None)
         return ""
     if history.diverged.all():
         return DIVERGED
-    news = _evaluated(now - MOST, now, last, every).any()
+    news = evaluated_in(now - MOST, now, last, every).any()
     if not news or stop is None:
         return ""
     return STOPPED if any(of_all(stop(history.frame()))) else ""
@@ -205,38 +220,23 @@ def compile_run(
 
 
 def _placed(
-    sim: Simulation, data: FederatedData, stores: PyTree, state: RoundState, key: Key
+    sim: Simulation,
+    data: FederatedData,
+    stores: PyTree,
+    state: RoundState,
+    key: Key,
+    donate: bool = False,
 ) -> tuple[tuple[FederatedData, PyTree], tuple[RoundState, Key]]:
     """Everything where the backend wants it, and a state that blocks may donate."""
-    # Every leaf its own buffer.
-    state = jax.tree.map(partial(jnp.array, copy=True), state)
+    # Every leaf its own buffer. Rows, of which there may be very many, become ours.
+    rows = state.clients if donate else ()
+    state = jax.tree.map(
+        partial(jnp.array, copy=True), state._replace(clients=()) if donate else state
+    )
+    if donate:
+        state = state._replace(clients=_ours(rows))
+        del rows
     return sim.backend.place((data, stores), (state, key), bool(key.shape))
 
 
-def _visits(
-    first: int, last: int, update: HostUpdate | None, pace: Pace
-) -> Iterator[tuple[int, int]]:
-    """The rounds [begin, end) of each visit to the device.
-
-    A visit ends where the host has work, at a multiple of `MOST` rounds, and before an
-    interrupt would have to wait for long. Why a run is over is asked at multiples of
-    `MOST` only, so that it does not depend on the machine's speed.
-
-    >>> list(_visits(5, 22, None, Pace(each=0.0)))
-    [(5, 10), (10, 20), (20, 22)]
-    >>> list(_visits(0, 5, None, Pace(each=1.0)))
-    [(0, 2), (2, 4), (4, 5)]
-    """
-    begin = first
-    while begin < last:
-        border = min(last, begin - begin % MOST + MOST)
-        end = min(border, begin + min(of_all(pace.rounds())))
-        end = host_updates.next_stop(update, begin, end)
-        yield begin, end
-        begin = end
-
-
-def _evaluated(begin: int, end: int, last: int, every: int) -> np.ndarray:
-    """[MOST] Which rounds of a visit are evaluated: by their number, and the last."""
-    done = begin + 1 + np.arange(MOST)  # rounds that are over then
-    return ((done % every == 0) | (done == last)) & (done <= end)
+_ours = jax.jit(lambda rows: rows, donate_argnums=0)

@@ -7,7 +7,7 @@ from fedjax_mos.channels.identity import identity
 from fedjax_mos.components import Spec, as_spec, then
 from fedjax_mos.engine.host_updates import extra_rounds
 from fedjax_mos.engine.hyperparameters import Decay, decaying
-from fedjax_mos.engine.round import Init, Round, rounds_of
+from fedjax_mos.engine.round import Draw, Init, Round, rounds_of
 from fedjax_mos.engine.tracking import tracked
 from fedjax_mos.schedule import at_round, at_start
 from fedjax_mos.types import (
@@ -66,8 +66,14 @@ def simulation(
         raise ValueError("cohort must be given with a sampler that is built with it")
     slots = cohort or 0
 
-    def rounds(specs: dict[str, Spec], backend: Backend) -> tuple[Init, Round]:
-        return rounds_of(specs, slots, backend, drop_nonfinite)
+    def rounds(
+        specs: dict[str, Spec], backend: Backend
+    ) -> tuple[Init, Round, Draw, dict[str, Spec], Backend]:
+        made = rounds_of(specs, slots, backend, drop_nonfinite)
+        return *made, specs, backend
+
+    def under(sampler: Sampler, backend: Backend = backend) -> Simulation:
+        return Simulation(*rounds(specs | {"sampler": as_spec(sampler)}, backend))
 
     def sampler_of(hp: Hp) -> Sampler | HostAssisted:
         loss = specs["local"].build(**hp["local"]).loss
@@ -76,7 +82,7 @@ def simulation(
     chosen = specs["sampler"]
     assisted = sampler_of(at_start({kind: made.hp for kind, made in specs.items()}))
     if not isinstance(assisted, HostAssisted):
-        return Simulation(*rounds(specs, backend), specs, backend)
+        return Simulation(*rounds(specs, backend), under=under)
 
     def compute(data: FederatedData, state: RoundState) -> Updated:
         # With the simulation's own hyperparameters: lanes may have others.
@@ -98,7 +104,5 @@ def simulation(
         specs["algorithm"] = then(algorithm, tracked)
     update, warm_up = assisted.update._replace(compute=compute), None
     if assisted.update.warm is not None:
-        warm, warmly = as_spec(assisted.update.warm), warm_up_backend or backend
-        first = specs | {"sampler": warm}
-        warm_up = Simulation(*rounds(first, warmly), first, warmly)
-    return Simulation(*rounds(specs, backend), specs, backend, update, warm_up)
+        warm_up = under(assisted.update.warm, warm_up_backend or backend)
+    return Simulation(*rounds(specs, backend), update, warm_up, under)

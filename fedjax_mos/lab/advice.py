@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 
 from fedjax_mos.channels import advised_constant, threshold
+from fedjax_mos.data.generated import Generated
 from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.data.sources.named import SOURCES
 from fedjax_mos.schedule import at_start
@@ -50,6 +51,8 @@ def _clients(experiment: "Experiment", name: str) -> int:
         return experiment.clients
     if isinstance(dataset, Mapping):
         dataset = dataset["train"]
+    if isinstance(dataset, Generated):
+        return dataset.clients
     if isinstance(dataset, FederatedData):
         return dataset.size.shape[0]
     source = SOURCES.get(dataset) if isinstance(dataset, str) else None

@@ -15,7 +15,7 @@ from fedjax_mos.lab.client_evaluation import ByClient, by_client_of, with_statis
 from fedjax_mos.lab.diagnostics import with_diagnostics
 from fedjax_mos.lab.dropout_loss import with_dropout_loss
 from fedjax_mos.lab.initial import Begin, begin_of, initial_model
-from fedjax_mos.lab.memory_checks import check_state, check_work
+from fedjax_mos.lab.memory_checks import check_work, check_working, rows_on_disk
 from fedjax_mos.lab.network import Network, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.simulation import most_steps, simulation_of
@@ -48,17 +48,16 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
     """
     keep_programs()
     people = population_of(experiment)
-    shared = _shared(experiment, people, lanes)
+    shared = functions_of(experiment, people, lanes)
     check_work(experiment, people, shared.sim, most_steps(experiment, people))
-    check_state(
-        experiment,
-        people,
-        shared.network.shapes,
-        lambda: jax.eval_shape(
-            shared.start, people.train, jax.random.key(0), shared.sim.hp
-        )[0],
-        lanes,
-    )
+
+    def shapes() -> RoundState:
+        key = jax.random.key(0)
+        return jax.eval_shape(shared.start, people.train, key, shared.sim.hp)[0]
+
+    on_disk = rows_on_disk(experiment, people, shared.network.shapes, shapes, lanes)
+    if on_disk or people.generated is not None:
+        check_working(experiment, people, shared.sim, shapes())
     update = shared.sim.host_update
     if update is not None and experiment.rounds <= update.warm_up:
         raise ValueError(
@@ -72,8 +71,9 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
         data: FederatedData,
         key: Key,
         hp: Mapping[str, Any] | None = None,
+        rows: int | None = None,
     ) -> RoundState:
-        return shared.sim.init(params, data, key, _merged(own, hp or {}))
+        return shared.sim.init(params, data, key, _merged(own, hp or {}), rows)
 
     def start(key: Key, hp: Mapping[str, Any] | None = None) -> tuple[RoundState, Key]:
         return shared.start(people.train, key, _merged(own, hp or {}))
@@ -81,7 +81,7 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
     def begin(seeds: np.ndarray, hp: Hp | None = None) -> tuple[RoundState, Key]:
         lanes = np.shape(seeds)
         alike = jax.tree.map(lambda v: np.broadcast_to(v, lanes + np.shape(v)), own)
-        return shared.begin(people.train, seeds, hp or alike)
+        return shared.begin(people.train, seeds, hp or alike, on_disk)
 
     specs = {
         kind: dataclasses.replace(made, hp=own[kind])
@@ -100,6 +100,8 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
         network.apply,
         network.shapes,
         shared.by_client,
+        people.generated,
+        on_disk,
     )
     check_stop_at(experiment.stop_at, made)
     return made
@@ -109,7 +111,7 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
 _FUNCTIONS: "Latest[tuple[Experiment, Functions]]" = Latest(most=16)
 
 
-def _shared(experiment: "Experiment", people: Population, lanes: int) -> Functions:
+def functions_of(experiment: "Experiment", people: Population, lanes: int) -> Functions:
     """Those of an earlier experiment of the same structure, or new ones."""
     wide = jax.config.values["jax_enable_x64"]
     machine = (lanes, jax.device_count(), jax.default_backend(), wide)

@@ -1,14 +1,20 @@
 """An experiment made ready to run."""
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 
 from fedjax_mos.client.losses import Apply
+from fedjax_mos.data.generated import Generated
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.rollout import Evaluate, Report
+from fedjax_mos.engine.row_store import RowStore
 from fedjax_mos.engine.run import Stop, compile_run, run
+from fedjax_mos.engine.working_set import WorkingSet
+from fedjax_mos.lab.memory_checks import check_room
 from fedjax_mos.types import (
     FederatedData,
     Key,
@@ -36,6 +42,8 @@ class Assembled(NamedTuple):
     apply: Apply  # raw x -> outputs
     shapes: Params  # of the parameters
     by_client: Callable[..., Metrics] | None = None  # (state, stores) -> leaves [N]
+    generated: Generated | None = None  # whose examples `data` has not
+    on_disk: bool = False  # clients' rows: `begin` then gives one that all start with
 
     def metrics(self) -> list[str]:
         """Names of what `evaluate` measures."""
@@ -45,7 +53,9 @@ class Assembled(NamedTuple):
     def compile(
         self, state: RoundState, key: Key, report: Report | None = None
     ) -> None:
-        """Compile what `run` needs, and run nothing."""
+        """Compile what `run` needs, and run nothing; a working set's is not."""
+        if self.on_disk or self.generated is not None:
+            return
         compile_run(
             self.sim,
             self.data,
@@ -67,9 +77,15 @@ class Assembled(NamedTuple):
         progress: bool = True,
         stop: Stop | None = None,
         checkpoints: Checkpoints | None = None,
+        rows: Path | None = None,
+        donate: bool = False,
     ) -> "tuple[RoundState, pd.DataFrame]":
-        """`fm.run` from what `start` gave, for one lane or several."""
-        return run(
+        """`fm.run` from what `begin` gave, for one lane or several.
+
+        `rows` is the folder for those on disk; by default one that goes with the run.
+        """
+        state, working = self._working(state, rows)
+        found = run(
             self.sim,
             self.data,
             state,
@@ -82,4 +98,30 @@ class Assembled(NamedTuple):
             progress=progress,
             stop=stop,
             checkpoints=checkpoints,
+            working=working,
+            donate=donate,
         )
+        if rows and checkpoints and not checkpoints.newest():  # nothing to resume from
+            shutil.rmtree(rows, ignore_errors=True)
+        return found
+
+    def check_whole(self, what: str) -> None:
+        """Raise a ValueError where rows or examples are not all in memory."""
+        if self.on_disk:
+            raise ValueError(f"{what} needs all rows in memory: they are on disk")
+        if self.generated is not None:
+            raise ValueError(f"{what} needs stored examples: clients are generated")
+
+    def _working(
+        self, state: RoundState, folder: Path | None
+    ) -> tuple[RoundState, WorkingSet | None]:
+        """What runs on working sets; None where memory holds everything."""
+        rows = None
+        if self.on_disk:
+            clients = self.data.size.shape[0]
+            check_room(state.clients, clients, folder)
+            rows = RowStore(state.clients, folder)
+            state = state._replace(clients=rows.begin(clients))
+        elif self.generated is None:
+            return state, None
+        return state, WorkingSet(self.sim, self.data, state, rows, self.generated)

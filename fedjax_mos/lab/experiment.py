@@ -7,10 +7,9 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,12 +27,14 @@ from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.client_frame import client_frame
+from fedjax_mos.lab.describe import describe
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
+from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import RunFolder, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
-from fedjax_mos.schedule import Schedule, check_length
+from fedjax_mos.schedule import check_constant, check_length
 from fedjax_mos.types import Key, RoundState
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Experiment(Method):
         hp = {kind: self.parts[kind].spec.hp for kind in TRACED}  # checks all options
         check_length(hp, self.rounds)
         for kind in self.parts.keys() - hp.keys():
-            _check_constant(kind, self.parts[kind].spec.hp)
+            check_constant(kind, self.parts[kind].spec.hp)
 
     @cached_property
     def parts(self) -> Parts:
@@ -154,7 +155,7 @@ class Experiment(Method):
                 file=sys.stderr,
                 flush=True,
             )
-        state, key = self._start(made, seeds)
+        rows = checkpoints and checkpoints.folder.with_name("rows")
 
         def named(frame: "pd.DataFrame") -> "pd.DataFrame":
             if seeds is None:
@@ -164,14 +165,15 @@ class Experiment(Method):
 
         enough = stop_of(self.stop_at, stop)
         state, frame = made.run(
-            state,
-            key,
+            *self._start(made, seeds),
             self.rounds,
             every=self.eval_every,
             report=self._report,
             progress=progress,
             stop=enough and (lambda frame: enough(split_cohorts(named(frame))[0])),
             checkpoints=checkpoints,
+            rows=rows,
+            donate=True,
         )
         complete = frame.attrs["ended"] != INTERRUPTED
         frame, cohorts = split_cohorts(named(frame))
@@ -186,6 +188,14 @@ class Experiment(Method):
             clients=client_frame(made, state, cohorts, first),
         )
 
+    def describe(self, seeds: int | None = None) -> Printed:
+        """What a run would hold in memory, before any of its state is allocated.
+
+        `describe().text()` is a table, with a note where it would be refused.
+        """
+        self.check_seeds(seeds)
+        return describe(self, seeds)
+
     def compile(self, seeds: int | None = None) -> None:
         """Compile what `run` needs, so that it starts at once."""
         made = self.build(lanes=seeds or 1)
@@ -199,7 +209,9 @@ class Experiment(Method):
         write_partition(path, dataclasses.replace(self, held_out=0.0)._partition())
 
     def _partition(self) -> Partition:
-        data = self.build().data
+        made = self.build()
+        made.check_whole("a partition")
+        data = made.data
         return Partition(np.asarray(data.order), np.asarray(data.size))
 
     def partition_map(self) -> "Figure":
@@ -225,16 +237,6 @@ class Experiment(Method):
         given = [n for n, value in self.options.items() if folders.is_object(value)]
         homes = [options.home(name, self.parts) for name in given]
         return [".".join([kind, *path]) for kind, path in homes]
-
-
-def _check_constant(kind: str, hp: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a schedule of what shapes the data or the model."""
-    for name, value in hp.items():
-        if isinstance(value, Schedule):
-            raise ValueError(
-                f"{kind}.{name} must be one number, the same in all rounds: got a "
-                f"schedule of {len(value)}"
-            )
 
 
 def check_experiment(experiment: object) -> None:

@@ -18,7 +18,7 @@ from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulat
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
-Begin = Callable[[FederatedData, np.ndarray, Hp], tuple[RoundState, Key]]
+Begin = Callable[..., tuple[RoundState, Key]]  # (data, seed, hp, one_row=False)
 # With the experiment that each was made for: structures are those of living objects.
 _MODELS: "Latest[tuple[Experiment, Program]]" = Latest(most=16)
 
@@ -37,6 +37,7 @@ def begin_of(
 ) -> Begin:
     """`(data, seed, hp) -> state, key`, for one seed or for seeds and numbers [S].
 
+    With `one_row` the state has one row, that all clients start with.
     Two programs: the models of a seed are those of all methods, and compiled once.
     """
 
@@ -51,20 +52,27 @@ def begin_of(
         known = None if sim.identity is None else repr((model, "models"))
         return experiment, Program(models, known)
 
-    @partial(jax.jit, compiler_options=compiler_options())
-    def states(data: FederatedData, params: Params, key: Key, hp: Hp) -> RoundState:
-        if not key.shape:
-            return sim.init(params, data, key, hp)
-        return jax.vmap(sim.init, (0, None, 0, 0))(params, data, key, hp)
+    def states(rows: int | None) -> Program:
+        @partial(jax.jit, compiler_options=compiler_options())
+        def made(data: FederatedData, params: Params, key: Key, hp: Hp) -> RoundState:
+            init = partial(sim.init, rows=rows)
+            if not key.shape:
+                return init(params, data, key, hp)
+            return jax.vmap(init, (0, None, 0, 0))(params, data, key, hp)
+
+        kind = "states" if rows is None else "states of one row"
+        known = None if sim.identity is None else f"{kind} of {sim.identity}"
+        return Program(made, known)
 
     model = (model_structure(experiment), people.token)
     wide = jax.config.values["jax_enable_x64"]
     models = _MODELS.get((model, wide), make)[1]
-    known = None if sim.identity is None else f"states of {sim.identity}"
-    first = Program(states, known)
+    whole, short = states(None), states(1)
 
-    def begin(data: FederatedData, seed: np.ndarray, hp: Hp) -> tuple[RoundState, Key]:
+    def begin(
+        data: FederatedData, seed: np.ndarray, hp: Hp, one_row: bool = False
+    ) -> tuple[RoundState, Key]:
         params, key = models(seed)
-        return first(data, params, key, hp), key
+        return (short if one_row else whole)(data, params, key, hp), key
 
     return begin

@@ -1,22 +1,29 @@
 """Experiments that cannot fit the machine, refused before anything is allocated."""
 
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
 
+from fedjax_mos.engine.ahead import check_sampler
 from fedjax_mos.lab.population import Population
-from fedjax_mos.memory import check_fits, machine_memory
+from fedjax_mos.memory import check_fits, gib, machine_memory
 from fedjax_mos.tree import bytes_of
-from fedjax_mos.types import Params, Simulation
+from fedjax_mos.types import Params, RoundState, Row, Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fedjax_mos.lab.experiment import Experiment
 
+COPIES = 2  # of the state at the peak: that of the blocks, and while it is placed
 _TREES = 4  # of parameters, that a method and its channels keep per client, or fewer
 _STEP = 12  # bytes of a local step's key and epoch
 _NUMBER = 4  # bytes of an input as a model sees it, and of an example's position
+# Evaluations that are functions of everybody's rows, or of everybody's examples.
+_EVERYBODY = ("client_drift", "direction_error", "update_variance", "update_cosine")
 
 
 def check_work(
@@ -27,36 +34,41 @@ def check_work(
     That is one batch, and the positions of the examples of all steps, for every client
     of the cohort that is worked on at once.
     """
-    inputs = jax.tree.leaves(people.train.x)
-    numbers = sum(leaf.size // max(leaf.shape[0], 1) for leaf in inputs)
-    batch, slots = experiment.batch_size, _at_once(sim.backend.name, experiment.cohort)
-    passes = experiment.epochs
+    passes, slots = experiment.epochs, at_once(sim.backend.name, experiment.cohort)
     work = f"{steps:,} local steps" if passes is None else f"{passes:,} epochs"
     check_fits(
-        f"a batch_size of {batch:,} in {work}, for {slots:,} clients at a time,",
-        slots * (batch * _NUMBER * (numbers + steps) + _STEP * steps),
+        f"a batch_size of {experiment.batch_size:,} in {work}, for {slots:,} clients "
+        "at a time,",
+        slots * batch_bytes(experiment, people, steps),
         "take smaller batches, fewer steps or epochs",
     )
 
 
-def check_state(
+def batch_bytes(experiment: "Experiment", people: Population, steps: int) -> int:
+    """Of one client: one batch, and the positions of the examples of all steps."""
+    inputs = jax.tree.leaves(people.train.x)
+    numbers = sum(leaf.size // max(leaf.shape[0], 1) for leaf in inputs)
+    batch = experiment.batch_size
+    return batch * _NUMBER * (numbers + steps) + _STEP * steps
+
+
+def rows_on_disk(
     experiment: "Experiment",
     people: Population,
     model: Params,
     shapes: "Callable[[], Params]",
     lanes: int,
-) -> None:
-    """Refuse a state that cannot fit the machine, by its shapes.
+) -> bool:
+    """Whether clients' rows are to be kept on disk; refuse what cannot fit anywhere.
 
-    It is held three times: as the caller's, as the blocks' own, and as that of the
-    round under way; the data once. That of small models and populations is not even
-    looked at, since this takes tracing.
+    The state is held twice at the peak, the data once. That of small models and
+    populations is not even looked at, since this takes tracing.
     """
-    size = bytes_of(model)
+    asked, size = experiment.rows, bytes_of(model)
     count, name = _largest_count(experiment)
     trees = _TREES * (people.clients + 1) * size
-    if (trees + _NUMBER * count) * lanes < machine_memory() // 4:
-        return
+    if asked != "disk" and (trees + _NUMBER * count) * lanes < machine_memory() // 4:
+        return False
     numbers = sum(leaf.size for leaf in jax.tree.leaves(model))
     where = (
         f"{experiment.title} with a model {experiment.parts['model'].name} of "
@@ -65,9 +77,57 @@ def check_state(
     advice = "take fewer clients or seeds, a smaller model or a method without state"
     if _NUMBER * count > trees:
         where, advice = f"{where}, {name}={count},", f"take a smaller {name}"
-    check_fits(where, 3 * size * lanes, advice)  # before the bits are counted
-    needed = 3 * bytes_of(shapes()) * lanes + bytes_of(people.train)
-    check_fits(where, needed, advice)
+    # Before the bits are counted.
+    check_fits(where, COPIES * size * lanes, advice)
+    state = shapes()
+    rows, data = bytes_of(state.clients), bytes_of(people.train)
+    needed = COPIES * bytes_of(state) * lanes + data
+    if asked == "disk" and lanes > 1:
+        raise ValueError(
+            f"rows must not be disk with several runs as one program: got {lanes:,}"
+        )
+    if asked == "disk":
+        return bool(rows)
+    if asked == "memory" or lanes > 1 or not rows:
+        check_fits(where, needed, advice)
+    if needed <= machine_memory():
+        return False
+    check_fits(where, needed - COPIES * rows, advice)
+    print(
+        f"{where} needs {gib(needed)} and the machine has {gib(machine_memory())}: "
+        f"the clients' rows, {gib(rows)}, are kept on disk",
+        file=sys.stderr,
+    )
+    return True
+
+
+def check_working(
+    experiment: "Experiment", people: Population, sim: Simulation, state: RoundState
+) -> None:
+    """Refuse what needs all rows and examples at once, which are not there."""
+    generated = people.generated is not None
+    check_sampler(sim, people.train, state, generated)
+    where = "where rows are on disk or clients are generated"
+    if wrong := [name for name in experiment.diagnostics if name in _EVERYBODY]:
+        raise ValueError(f"diagnostics must not have {wrong[0]} {where}")
+    if experiment.per_client != "off" and generated:
+        raise ValueError(
+            f"per_client must be off for generated clients: got {experiment.per_client}"
+        )
+
+
+def check_room(row: Row, clients: int, folder: Path | None) -> None:
+    """Refuse rows that the disk cannot hold: `row` has one of them."""
+    place = folder or Path()
+    while not place.exists():
+        place = place.parent
+    held = sum(f.stat().st_size for f in (folder or Path()).glob("*.rows"))
+    needed, free = clients * bytes_of(row), shutil.disk_usage(place).free + held
+    if needed > free:
+        raise ValueError(
+            f"the rows of {clients:,} clients need at least {gib(needed)} and the disk "
+            f"of {place} has {gib(free)}: take fewer clients or another folder"
+        )
 
 
 def _largest_count(experiment: "Experiment") -> tuple[int, str]:
@@ -77,10 +137,10 @@ def _largest_count(experiment: "Experiment") -> tuple[int, str]:
     return max(counts, default=(0, ""))
 
 
-def _at_once(layout: str, cohort: int) -> int:
+def at_once(layout: str, cohort: int) -> int:
     """Clients that a layout has at work at a time; one, where it does not say.
 
-    >>> _at_once("vmapped", 10), _at_once("clients over 2 devices, each chunked:3", 10)
+    >>> at_once("vmapped", 10), at_once("clients over 2 devices, each chunked:3", 10)
     (10, 3)
     """
     if layout.endswith("vmapped"):

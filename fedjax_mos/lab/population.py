@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_mos.components import Spec
+from fedjax_mos.data.generated import Generated
 from fedjax_mos.data.held_out import set_aside
 from fedjax_mos.data.partitions import Partition, natural
 from fedjax_mos.data.sources.dataset import Dataset, normalise
@@ -35,6 +36,7 @@ class Population(NamedTuple):
     outputs: int  # classes, or numbers in a label
     normalise: Callable[[PyTree], PyTree]
     moments: str = ""  # what `normalise` subtracts and divides by
+    generated: Generated | None = None  # whose examples `train` has not
 
     @property
     def token(self) -> Hashable:
@@ -58,7 +60,11 @@ def population_of(experiment: "Experiment") -> Population:
     alike = np.ones(people.clients, int)
     given = alike if importance == "uniform" else np.asarray(importance)
     by_size = importance == "size"
+    if by_size and people.generated is not None:
+        return people
     mass = None if by_size else checked_mass(given, people.clients, "importance")
+    if people.generated is not None:
+        return people._replace(train=dataclasses.replace(people.train, given_mass=mass))
     theirs = {
         name: dataclasses.replace(people.stores[name], given_mass=mass)
         for name in ("train", OWN)
@@ -69,6 +75,10 @@ def population_of(experiment: "Experiment") -> Population:
 
 def _clients_of(experiment: "Experiment") -> Population:
     dataset, part = experiment.dataset, experiment.parts["partition"]
+    if isinstance(dataset, Generated):
+        if experiment.partition is not None:
+            raise ValueError("partition must not be given with data that are divided")
+        return _generated(dataset, experiment.clients, experiment.held_out)
     if isinstance(dataset, FederatedData):
         return _federated({"train": dataset}, experiment)
     if isinstance(dataset, Mapping):
@@ -126,7 +136,7 @@ def _named(
 
 def _load(
     name: str, data_dir: Path | None, options: dict, clients: int | None
-) -> Dataset:
+) -> Dataset | Generated:
     source = SOURCES.get(name)
     if source is not None and source.own_clients and clients is not None:
         options = options | {"clients": clients}
@@ -134,13 +144,17 @@ def _load(
 
 
 def _divided(
-    dataset: Dataset,
+    dataset: Dataset | Generated,
     name: str,
     partition: Spec,
     clients: int | None,
     seed: int,
     held_out: float,
 ) -> Population:
+    if isinstance(dataset, Generated):
+        if partition.factory is not natural:
+            raise ValueError(f"partition must not be given: {name} has its own clients")
+        return _generated(dataset, clients, held_out)
     parts = _partition(dataset, name, partition, clients, seed)
     stores = {"train": federate(*dataset.train, parts)}
     stores = _with_own(stores, held_out, seed) | {"test": federate(*dataset.test)}
@@ -190,10 +204,31 @@ def _federated(
             f"clients must be {train.size.shape[0]}, the number that the data have: "
             f"got {experiment.clients}"
         )
+    return Population(train, dict(stores), _outputs(stores), lambda x: x)
+
+
+def _generated(dataset: Generated, clients: int | None, held_out: float) -> Population:
+    """Clients whose examples are made when they are drawn."""
+    if clients not in (None, dataset.clients):
+        raise ValueError(
+            f"clients must be {dataset.clients}, the number that the data have: "
+            f"got {clients}"
+        )
+    if held_out:
+        raise ValueError(
+            f"held_out must be 0 for generated clients, whose test data are other "
+            f"clients': got {held_out}"
+        )
+    stores = dataset.stores
+    outputs = _outputs(stores)
+    return Population(dataset.data, stores, outputs, lambda x: x, generated=dataset)
+
+
+def _outputs(stores: Mapping[str, FederatedData]) -> int:
+    """Classes, or numbers in a label."""
     labels = [np.asarray(store.y) for store in stores.values()]
     whole = all(y.dtype.kind in "ui" and y.ndim == 1 for y in labels)
-    outputs = 1 + max(int(y.max()) for y in labels) if whole else _numbers(train.y)
-    return Population(train, dict(stores), outputs, lambda x: x)
+    return 1 + max(int(y.max()) for y in labels) if whole else _numbers(labels[0])
 
 
 def _with_own(

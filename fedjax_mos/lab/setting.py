@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from fedjax_mos.client.losses import PerExample
     from fedjax_mos.components import Spec
+    from fedjax_mos.data.generated import Generated
     from fedjax_mos.data.partitions import Partition
     from fedjax_mos.data.sources.dataset import Dataset
     from fedjax_mos.models.functions import Model
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         Sampler,
     )
 
-    DataLike = str | Dataset | FederatedData | Mapping[str, FederatedData]
+    DataLike = str | Dataset | FederatedData | Generated | Mapping[str, FederatedData]
     PartitionLike = str | Partition | Spec | Factory
     ModelLike = str | nn.Module | Model | Spec | Factory
     LossLike = str | PerExample
@@ -98,6 +99,9 @@ class Setting:
     """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
     backend: BackendLike = "auto"
     """auto, vmapped, chunked:SLOTS, sharded[:SLOTS], spread[:SLOTS] or debug."""
+    rows: str = "auto"
+    """Where clients' rows are kept: memory, disk, or auto: on disk where memory does
+    not hold them."""
     eval_every: int = 1
     """Rounds between evaluations."""
     stop_at: float | None = None

@@ -18,6 +18,7 @@ _FLAGS = ("augment", "cohorts", "drop_nonfinite", "dropout_loss")
 # client makes of it by a round's local steps of SGD.
 PER_CLIENT = ("off", "global", "personal")
 IMPORTANCE = ("size", "uniform")  # of a client, by name
+ROWS = ("auto", "memory", "disk")  # where clients' rows may be kept
 DIAGNOSTICS = (
     "squared_gradient_norm",
     "client_drift",
@@ -66,6 +67,8 @@ def check_setting(setting: "Setting") -> None:
             f"per_client must be one of {', '.join(PER_CLIENT)}: "
             f"got {setting.per_client!r}"
         )
+    if setting.rows not in ROWS:
+        raise ValueError(f"rows must be one of {', '.join(ROWS)}: got {setting.rows!r}")
     check_integer("data_seed", setting.data_seed)
     if setting.data_seed < 0:
         raise ValueError(f"data_seed must not be negative: got {setting.data_seed}")

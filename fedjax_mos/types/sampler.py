@@ -32,6 +32,7 @@ class Cohort(NamedTuple):
     ids: jax.Array  # [M] int
     weights: jax.Array  # [M] float; the engine normalises nothing
     mask: jax.Array  # [M] bool, False for a dead slot
+    places: jax.Array | None = None  # [M] where their rows lie; None: at their ids
 
 
 class Sample(Protocol):

@@ -9,7 +9,7 @@ import jax
 from fedjax_mos.types.algorithm import Mine, Server
 from fedjax_mos.types.channel import ChannelState, Up, Wire
 from fedjax_mos.types.data import ClientView, FederatedData, Key, Metrics, PyTree
-from fedjax_mos.types.sampler import Cohort, HostUpdate, SamplerState
+from fedjax_mos.types.sampler import Cohort, HostUpdate, Sampler, SamplerState
 
 if TYPE_CHECKING:
     from fedjax_mos.components import Spec
@@ -148,13 +148,17 @@ class Simulation:
     what is compiled.
     """
 
-    init: Callable[..., RoundState]  # (params, data, key, hp=None)
+    init: Callable[..., RoundState]  # (params, data, key, hp=None, rows=None)
     step: Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
+    # Who takes part in the next round, and the sampler's state after it.
+    draw: Callable[[FederatedData, RoundState, Key], tuple[Cohort, SamplerState]]
     specs: "dict[str, Spec]"  # by kind: algorithm, local, sampler, uplink, ...
     backend: Backend
     # A sampler's work on the host, and the simulation of its warm-up rounds.
     host_update: HostUpdate | None = None
     warm_up: "Simulation | None" = None
+    # The same simulation with another sampler.
+    under: "Callable[[Sampler], Simulation] | None" = None
     # A text that says all that `step` was made from; None: objects of this process.
     identity: str | None = None
 

@@ -84,6 +84,7 @@ FIELDS: dict[str, Pool] = {
     "held_out": Pool(float, ("0", "0.2", "0.5"), ("1", "-0.1", "1.5", "x", *NAN_INF)),
     "stop_at": Pool(float, ("0.5", "1"), ("0", "-1", "2", "x", *NAN_INF)),
     "importance": name("size", "uniform"),
+    "rows": name("auto", "memory", bad=("ram",)),  # on disk only one seed at a time
     # Others need methods of some kind.
     "diagnostics": Pool(lambda text: (text,), ("squared_gradient_norm",), ("nope", "")),
     "per_client": name("off", "global", "personal", bad=("local",)),
@@ -252,6 +253,21 @@ OPTIONS = (
             "alpha": Pool(float, ("0", "1"), NOT_NEGATIVE),
             "beta": Pool(float, ("0", "1"), NOT_NEGATIVE),
             "iid": SWITCH,
+            "dataset.seed": Pool(int, ("0", "3"), ("-1", "x", "0.5")),
+        },
+    ),
+    Own(
+        {
+            "dataset": "synthetic_population",
+            "clients": "40",
+            "cohort": "5",
+            "partition": "natural",
+        },
+        "dataset",
+        {
+            "examples": count("1", "20", bad=(MOST,)),
+            "alpha": Pool(float, ("0", "1"), NOT_NEGATIVE),
+            "beta": Pool(float, ("0", "1"), NOT_NEGATIVE),
             "dataset.seed": Pool(int, ("0", "3"), ("-1", "x", "0.5")),
         },
     ),

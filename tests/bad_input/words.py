@@ -81,6 +81,8 @@ def _allowed(name: str, fixed: dict[str, str], method: bool) -> bool:
         return False
     if name in _POOLED and "sampler" in fixed:
         return False
+    if fixed.get("dataset") == "synthetic_population" and name == "per_client":
+        return False
     if "dataset" in fixed or fixed.get("sampler") in ("power_of_choice", "cacs"):
         return name not in (*_POOLED, *_NUMBERS, "model", "held_out", "backend")
     if "uplink" in fixed and name == "downlink":  # whose options have the same names

@@ -20,8 +20,10 @@ def little(monkeypatch):
 @pytest.mark.usefixtures("little")
 @pytest.mark.parametrize(("algorithm", "fits"), [("fedavg", True), ("scaffold", False)])
 def test_states_of_clients_count(algorithm, fits):
-    """One tree per client is allocated three times before a word is said."""
-    few = fm.Experiment(algorithm=algorithm, clients=20, cohort=2, model="mlp")
+    """One tree per client is allocated before a word is said."""
+    few = fm.Experiment(
+        algorithm=algorithm, clients=20, cohort=2, model="mlp", rows="memory"
+    )
     # 4,810 parameters: 21 trees of 20 kB do not fit, some four do.
     if fits:
         few.build()

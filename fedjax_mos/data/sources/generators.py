@@ -3,12 +3,15 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos.components import cite
+from fedjax_mos.data.generated import Generated, generated
 from fedjax_mos.data.sources.dataset import Dataset, arrays
 from fedjax_mos.memory import check_fits
-from fedjax_mos.types import NonNegative
+from fedjax_mos.types import Count, Key, NonNegative
 
 _FEATURES, _CLASSES = 60, 10
 # Clients have at least 50 examples; all are held in pieces, as arrays and by JAX.
@@ -111,6 +114,41 @@ def synthetic(
         classes=_CLASSES,
         groups=np.repeat(np.arange(clients), sizes - sizes // 5),
     )
+
+
+@cite("li2020fedprox")
+def synthetic_population(
+    clients: int = 1000,
+    *,
+    examples: Count = 20,
+    alpha: NonNegative = 1.0,
+    beta: NonNegative = 1.0,
+    seed: int = 0,
+) -> Generated:
+    """Synthetic(alpha, beta) for very many clients, of `examples` examples each.
+
+    What `synthetic` draws, but as a function of the client's number: nothing is stored,
+    and there may be ten million.
+
+    >>> synthetic_population(10_000_000).data.size.shape
+    (10000000,)
+    """
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 <= value < np.inf:
+            raise ValueError(f"{name} must lie in [0, inf): got {value}")
+    scale = np.arange(1, _FEATURES + 1, dtype=np.float32) ** -0.6
+    spreads = float(alpha), float(beta)
+
+    def generate(client: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
+        k_u, k_mean, k_v, k_w, k_b, k_x = jax.random.split(key, 6)
+        u = spreads[0] * jax.random.normal(k_u)
+        v = spreads[1] * jax.random.normal(k_mean) + jax.random.normal(k_v, _FEATURES)
+        W = u + jax.random.normal(k_w, (_FEATURES, _CLASSES))
+        b = u + jax.random.normal(k_b, _CLASSES)
+        x = v + scale * jax.random.normal(k_x, (examples, _FEATURES))
+        return x, jnp.argmax(x @ W + b, axis=1).astype(jnp.int32)
+
+    return generated(clients, examples, generate, seed=seed)
 
 
 def _softmax_model(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedjax_mos.data.generated import Generated
 from fedjax_mos.data.sources.dataset import Dataset, arrays
 from fedjax_mos.data.sources.files import Files, open_files
 from fedjax_mos.data.sources.formats import (
@@ -15,7 +16,7 @@ from fedjax_mos.data.sources.formats import (
     read_idx,
     read_npz,
 )
-from fedjax_mos.data.sources.generators import digits, synthetic
+from fedjax_mos.data.sources.generators import digits, synthetic, synthetic_population
 from fedjax_mos.data.sources.images import read_image_folder
 from fedjax_mos.data.sources.locate import Layout, locate
 from fedjax_mos.signatures import arguments_of
@@ -37,7 +38,9 @@ class Source(NamedTuple):
     description: str
     cites: tuple[str, ...]  # keys of references.bib
     stored: Stored | None = None
-    generate: Callable[..., Dataset] | None = None  # its options are keyword-only
+    generate: Callable[..., Dataset | Generated] | None = (
+        None  # its options are keyword-only
+    )
     own_clients: bool = False  # `generate` decides who has what; it takes `clients`
 
 
@@ -59,6 +62,12 @@ SOURCES: dict[str, Source] = {
         "synthetic(alpha, beta): 60 features, 10 classes, a different model per client",
         ("li2020fedprox",),
         generate=synthetic,
+        own_clients=True,
+    ),
+    "synthetic_population": Source(
+        "synthetic(alpha, beta) for up to ten million clients, made as they are drawn",
+        ("li2020fedprox",),
+        generate=synthetic_population,
         own_clients=True,
     ),
     "mnist": Source(
@@ -147,7 +156,7 @@ SOURCES: dict[str, Source] = {
 
 def load(
     name: str, data_dir: str | Path | None = None, **options: float | bool
-) -> Dataset:
+) -> Dataset | Generated:
     """A data set by name, checked; `options` are those of its generator, if any.
 
     Names are those of `SOURCES`; `npz:PATH` or a path ending in .npz; `folder:PATH`

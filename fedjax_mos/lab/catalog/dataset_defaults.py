@@ -15,6 +15,7 @@ class DatasetDefaults(NamedTuple):
 DATASET_DEFAULTS: dict[str, DatasetDefaults] = {
     "digits": DatasetDefaults("classes", "mlp", 0.9, 0.2),
     "synthetic": DatasetDefaults("natural", "logistic", 0.7),
+    "synthetic_population": DatasetDefaults("natural", "logistic", 0.5),
     "mnist": DatasetDefaults("fedmos_mnist", "fedmos_mnist_cnn", 0.95),
     "fashion_mnist": DatasetDefaults("shards", "mlp", 0.8),
     "cifar10": DatasetDefaults("fedmos_cifar", "fedmos_cifar_cnn3", 0.6),

@@ -90,6 +90,7 @@ def differentiator(
     check_asked(made, objective, seeds, mode, horizon)
     window = None if horizon is None or horizon >= rounds else horizon
     keys = jax.vmap(jax.random.key)(seed + jnp.arange(seeds))
+    made.check_whole("a hypergradient")
     read = (made.data, made.stores)
     read, keys = made.sim.backend.place(read, keys, False)
     arguments = (*read, keys)

@@ -1,0 +1,178 @@
+"""Rows on disk keep what checkpoints point to, whenever a process ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_mos.engine import row_store
+from fedjax_mos.engine.checkpoints import Checkpoints
+from fedjax_mos.engine.row_store import RowStore
+from tests.engine import test_working_set as runs
+
+CLIENTS = 6
+FIRST = {
+    "a": jnp.full((1, 2), 7.0),
+    "b": jnp.zeros((1, 3), jnp.int8),
+    "c": jnp.ones((1, 0)),
+}
+
+
+def rows(*values):
+    """One row per value."""
+    one = np.array(values)
+    return {
+        "a": jnp.asarray(np.stack([one, -one], 1), jnp.float32),
+        "b": jnp.asarray(np.stack([one] * 3, 1), jnp.int8),
+        "c": jnp.ones((len(values), 0)),
+    }
+
+
+def put(store, versions, **values):
+    """Write value v to client i, for `ci=v`."""
+    ids = np.array([int(name[1:]) for name in values])
+    return store.write(versions, ids, rows(*values.values()), np.arange(len(ids)))
+
+
+def values(store, versions):
+    found = store.read(versions, np.arange(CLIENTS), CLIENTS)
+    return found["a"][:, 0].astype(int).tolist()
+
+
+def test_rows_come_back(tmp_path):
+    """A client that gets another's row, or one that was never written as zeros."""
+    store = RowStore(FIRST, tmp_path)
+    now = put(store, store.begin(CLIENTS), c1=1, c4=4)
+    now = put(store, now, c4=5, c0=2)
+    assert values(store, now) == [2, 1, 7, 7, 5, 7]
+    found = store.read(now, np.array([4, 1]), 3)
+    assert found["b"].tolist()[:2] == [[5] * 3, [1] * 3] and found["c"].shape == (3, 0)
+    # Rows that no checkpoint has are written in place.
+    assert (
+        len(set(np.asarray(now.now).tolist())) == 4 and np.asarray(now.now).max() == 2
+    )
+
+
+def test_two_checkpoints_are_left_alone(tmp_path):
+    """A row that a checkpoint has promised, overwritten by what came later."""
+    store = RowStore(FIRST, tmp_path)
+    now = put(store, store.begin(CLIENTS), c0=1, c1=1)
+    first, now = now, store.saved(now)
+    now = put(store, now, c0=2, c2=2)
+    second, now = now, store.saved(now)
+    for value in range(3, 9):
+        now = put(store, now, c0=value, c1=value, c3=value)
+    for one in (store, RowStore(FIRST, tmp_path)):  # also of the next process
+        assert values(one, first) == [1, 1, 7, 7, 7, 7]
+        assert values(one, second) == [2, 1, 2, 7, 7, 7]
+    assert values(store, now) == [8, 8, 2, 8, 7, 7]
+    store.saved(now)  # the first one goes: its records are free again
+    size = sum(f.stat().st_size for f in tmp_path.glob("*.rows"))
+    put(store, now, c5=9)
+    assert sum(f.stat().st_size for f in tmp_path.glob("*.rows")) == size
+
+
+def test_a_resumed_run_keeps_the_checkpoint_before(tmp_path):
+    """A damaged checkpoint, and rows of the one before it that are gone."""
+    store = RowStore(FIRST, tmp_path)
+    first = put(store, store.begin(CLIENTS), c0=1)
+    now = store.saved(first)
+    second = put(store, now, c0=2)
+    resumed = RowStore(FIRST, tmp_path)
+    now = second  # as the checkpoint has it, which knows the one before
+    for value in range(3, 6):
+        now = put(resumed, now, c0=value, c1=value)
+    assert values(resumed, first)[0] == 1 and values(resumed, second)[0] == 2
+
+
+def test_missing_rows_are_said(tmp_path):
+    """A run that resumes with zeros, because somebody has removed the files."""
+    store = RowStore(FIRST, tmp_path / "a")
+    now = put(store, store.begin(CLIENTS), c0=1)
+    with pytest.raises(ValueError, match="does not hold the rows of the checkpoint"):
+        values(RowStore(FIRST, tmp_path / "b"), now)
+
+
+def test_a_full_disk_is_said(tmp_path, monkeypatch):
+    """A process that is killed by a map of what the disk did not hold."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    store = RowStore(FIRST, tmp_path)
+    monkeypatch.setattr(row_store, "_reserve", full)
+    with pytest.raises(OSError, match=r"cannot hold .* rows .*No space left.*resume"):
+        put(store, store.begin(CLIENTS), c0=1)
+
+
+def test_a_store_of_its_own_goes():
+    """Gigabytes that stay in the temporary folder."""
+    store = RowStore(FIRST)
+    folder = store.folder
+    put(store, store.begin(CLIENTS), c0=1)
+    assert list(folder.iterdir())
+    del store
+    assert not folder.exists()
+
+
+class Eager(Checkpoints):
+    """Writes one after every visit to the device."""
+
+    def wanted(self, interrupted, ended):
+        return True
+
+    def of(self, layout, **more):
+        return Eager(self.folder, self.about | more, self.every, layout)
+
+
+class LongRun:
+    """A run whose rows are on disk, with a checkpoint after every third round."""
+
+    def __init__(self, folder):
+        runs.working_set._BYTES = 3 * 3 * 24
+        self.found = runs.on_disk(
+            runs.simulation(),
+            runs.ragged(),
+            folder / "rows",
+            rounds=100,
+            checkpoints=Eager(folder / "checkpoints"),
+        )
+
+    def check(self):
+        """Equal to the run that was never killed."""
+        with tempfile.TemporaryDirectory() as folder:
+            runs.assert_same(self.found, LongRun(Path(folder)).found)
+
+
+@pytest.mark.thorough
+def test_killed_at_any_moment(tmp_path):
+    """Rows written after the last checkpoint, found by the run that resumes from it."""
+    code = (
+        "from pathlib import Path; from tests.engine import test_row_store as t; "
+        f"t.LongRun(Path({str(tmp_path)!r}))"
+    )
+    rng, kills = np.random.default_rng(0), 0
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, "-c", code])
+        until = time.monotonic() + 60
+        before = _last(tmp_path)
+        while _last(tmp_path) == before and process.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.4))
+        kills += process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert kills >= 2
+    subprocess.run([sys.executable, "-c", code + ".check()"], check=True)
+
+
+def _last(folder):
+    return max((p.name for p in folder.glob("checkpoints/0*")), default="")
