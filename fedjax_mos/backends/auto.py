@@ -41,9 +41,10 @@ def choose(
     """What auto means: kind and slots (None: all at once).
 
     On an accelerator everything at once; over several of them lanes if they fill them,
-    else clients, or both: as many groups of devices as there are lanes. On CPU convolutional clients go one at a time,
-    because the patches of one just fit the cache; others as many at a time as fit. Very
-    ragged ones go one at a time too, because only then their idle steps are skipped.
+    else clients, or both: as many groups of devices as there are lanes. On CPU
+    convolutional clients go one at a time, because the patches of one just fit the
+    cache; others as many at a time as fit. Very ragged ones go one at a time too,
+    because only then their idle steps are skipped.
     With several devices lanes are split over them, unless that takes more than one copy
     for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
     lanes are, with any number of copies. Lanes that do not fit together go one by one.
