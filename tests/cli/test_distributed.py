@@ -88,7 +88,9 @@ def test_two_processes_compute_what_one_does(tmp_path):
     assert "results in two" in first[0]
     assert "results in" not in second[0] and "round" not in second[1]
     for method in METHODS:
-        found, expected = (history(tmp_path / n / method) for n in ("two", "one"))
+        found, expected = (
+            history(tmp_path / n / f"{method}-ucs") for n in ("two", "one")
+        )
         pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
     assert {p.name for p in tmp_path.iterdir()} == {"data.npz", "one", "two"}
 
