@@ -6,6 +6,7 @@ same entries; a process of its own, since the other tests see two devices.
 
 import json
 import sys
+from functools import cache
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ EVEN, UNEVEN = {"clients": 24, "cohort": 8}, {"clients": 21, "cohort": 5}
 ROUNDS, SEEDS = 4, 3
 
 
+@cache
 def data():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 12))
