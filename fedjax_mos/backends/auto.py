@@ -1,10 +1,11 @@
 """Backends by name, and the choice among them."""
 
 import math
+import re
 
 import jax
 
-from fedjax_mos.backends.devices import sharded, spread
+from fedjax_mos.backends.devices import meshed, sharded, spread
 from fedjax_mos.backends.mapping import chunked, debug, vmapped
 from fedjax_mos.types import Backend, Params
 
@@ -24,6 +25,8 @@ def backend_named(
     kind, slots = backend_parts(name)
     if kind == "auto":
         kind, slots = choose(params, cohort, lanes, ragged)
+    if shape := _mesh_shape(kind):
+        return meshed(*shape)
     inner = vmapped() if slots is None else chunked(min(slots, cohort))
     if kind == "sharded":
         return sharded(inner=inner)
@@ -37,18 +40,20 @@ def choose(
 ) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
-    On an accelerator everything at once. On CPU convolutional clients go one at a time,
-    because the patches of one just fit the cache; others as many at a time as fit. Very
-    ragged ones go one at a time too, because only then their idle steps are skipped.
+    On an accelerator everything at once; over several of them lanes if they fill them,
+    else clients, or both: as many groups of devices as there are lanes. On CPU
+    convolutional clients go one at a time, because the patches of one just fit the
+    cache; others as many at a time as fit. Very ragged ones go one at a time too,
+    because only then their idle steps are skipped.
     With several devices lanes are split over them, unless that takes more than one copy
     for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
     lanes are, with any number of copies. Lanes that do not fit together go one by one.
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
-    if jax.default_backend() != "cpu":
-        return "vmapped", None
     devices = jax.device_count()
+    if jax.default_backend() != "cpu":
+        return _over_accelerators(cohort, lanes, devices), None
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     slots = max(_CACHE // bytes_each, 1)
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
@@ -64,13 +69,28 @@ def choose(
     return kind or "chunked", equal(cohort, slots)
 
 
+def _over_accelerators(cohort: int, lanes: int, devices: int) -> str:
+    """Clients are split over as many devices as there are, at most one slot each."""
+    groups = max(n for n in range(1, devices + 1) if devices % n == 0 and n <= lanes)
+    if devices == 1 or (groups < devices and cohort < devices // groups):
+        return "vmapped"
+    if groups == devices:
+        return "spread"
+    return "sharded" if groups == 1 else f"mesh:{groups}x{devices // groups}"
+
+
 def equal(count: int, most: int) -> int:
     """The width of the fewest pieces of at most `most`, as equal as can be."""
     return math.ceil(count / math.ceil(count / most))
 
 
 def backend_parts(name: str) -> tuple[str, int | None]:
-    """Kind and slots of a name such as chunked:4, or a ValueError."""
+    """Kind and slots of a name such as chunked:4, or a ValueError.
+
+    A mesh:RUNSxCLIENTS is a kind as it stands.
+    """
+    if _mesh_shape(name):
+        return name, None
     kind, colon, slots = name.partition(":")
     sized = kind in ("chunked", "sharded", "spread")
     if kind not in ("auto", "vmapped", "chunked", "sharded", "spread", "debug") or (
@@ -78,8 +98,14 @@ def backend_parts(name: str) -> tuple[str, int | None]:
     ):
         raise ValueError(
             "backend must be auto, vmapped, chunked:SLOTS, sharded[:SLOTS], "
-            f"spread[:SLOTS] or debug: got {name!r}"
+            f"spread[:SLOTS], mesh:RUNSxCLIENTS or debug: got {name!r}"
         )
     if kind == "chunked" and not colon:
         return kind, 1
     return kind, int(slots) if colon else None
+
+
+def _mesh_shape(name: str) -> tuple[int, int] | None:
+    """Groups of devices and devices in each, of a name such as mesh:2x4."""
+    found = re.fullmatch(r"mesh:([1-9]\d{0,5})x([1-9]\d{0,5})", name)
+    return (int(found[1]), int(found[2])) if found else None

@@ -158,7 +158,7 @@ def spread(
     def place(data: PyTree, state: PyTree, lanes: bool) -> tuple[PyTree, PyTree]:
         if not lanes:
             return inner.place(data, state, lanes)
-        split = NamedSharding(mesh, P(dividing(mesh, axis, state)))
+        split = NamedSharding(mesh, dividing(mesh, axis, state))
         return everywhere(data, mesh), put(state, split)
 
     name = f"simulations over {mesh.shape[axis]} devices, each {inner.name}"

@@ -28,7 +28,8 @@ def placed(
     the rows, there are copies of the last one behind it.
     """
     parts, cut = mesh.shape[axis], NamedSharding(mesh, P(axis))
-    lane = (None if runs is None else dividing(mesh, runs, state),) if lanes else ()
+    along = dividing(mesh, runs, state) if lanes and runs is not None else P()
+    rows_cut = P(*(along or [None] * lanes), axis)
 
     def store(node: PyTree) -> PyTree:
         if not split_data or not isinstance(node, FederatedData):
@@ -40,10 +41,10 @@ def placed(
 
     def own(node: PyTree) -> PyTree:
         if not isinstance(node, RoundState):
-            return put(node, NamedSharding(mesh, P(*lane)))
-        rows = divisible(node.clients, parts, at=len(lane))
-        rest = put(node._replace(clients=()), NamedSharding(mesh, P(*lane)))
-        return rest._replace(clients=put(rows, NamedSharding(mesh, P(*lane, axis))))
+            return put(node, NamedSharding(mesh, along))
+        rows = divisible(node.clients, parts, at=int(lanes))
+        rest = put(node._replace(clients=()), NamedSharding(mesh, along))
+        return rest._replace(clients=put(rows, NamedSharding(mesh, rows_cut)))
 
     data = jax.tree.map(store, data, is_leaf=lambda n: isinstance(n, FederatedData))
     state = jax.tree.map(own, state, is_leaf=lambda n: isinstance(n, RoundState))
@@ -66,9 +67,10 @@ def whole_rows(state: RoundState, clients: int, lanes: bool) -> RoundState:
     )
 
 
-def dividing(mesh: Mesh, axis: str, lanes: PyTree) -> str | None:
-    """The axis that lanes lie along; none where its devices do not divide them."""
-    return None if jax.tree.leaves(lanes)[0].shape[0] % mesh.shape[axis] else axis
+def dividing(mesh: Mesh, axis: str, lanes: PyTree) -> P:
+    """Lanes along an axis; everywhere where its devices do not divide them."""
+    uneven = jax.tree.leaves(lanes)[0].shape[0] % mesh.shape[axis]
+    return P() if uneven else P(axis)
 
 
 def everywhere(data: PyTree, mesh: Mesh) -> PyTree:

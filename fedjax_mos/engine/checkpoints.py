@@ -73,6 +73,7 @@ class Checkpoints:
         """Keep this moment, if that can be; older ones go. A full disk is not fatal."""
         state = jax.tree.map(readable, state)
         if not is_first():
+            self.spoke = time.monotonic()
             return True
         path, partial = self._path(round), self.folder / f".{round:08}.partial"
         try:

@@ -171,6 +171,7 @@ def run(
                     state = working.saved(state)
             if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
                 over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
+                over = jax.jit(over) if several() else over  # arrays are elsewhere too
                 history.evaluated(over(state, stores))
         if ended and ended != DONE:
             good = checkpoints and ended == DIVERGED and checkpoints.newest()

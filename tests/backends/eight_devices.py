@@ -6,32 +6,31 @@ same entries; a process of its own, since the other tests see two devices.
 
 import json
 import sys
+from functools import cache
 
 import jax
+import numpy as np
 
-jax.config.update("jax_num_cpu_devices", 8)
-jax.config.update("jax_disable_most_optimizations", True)
-jax.config.update("jax_enable_compilation_cache", False)
-jax.config.update("jax_enable_x64", True)
-
-import numpy as np  # noqa: E402
-
-import fedjax_mos as fm  # noqa: E402
-from fedjax_mos.backends.placing import whole_rows  # noqa: E402
+import fedjax_mos as fm
+from fedjax_mos.backends.placing import whole_rows
 
 EVEN, UNEVEN = {"clients": 24, "cohort": 8}, {"clients": 21, "cohort": 5}
 ROUNDS, SEEDS = 4, 3
-_rng = np.random.default_rng(0)
-_x = _rng.normal(size=(300, 12))
-_y = (_x @ _rng.normal(size=(12, 4))).argmax(1)
-DATA = fm.arrays(_x, _y, _x[:50], _y[:50])
+
+
+@cache
+def data():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 12))
+    y = (x @ rng.normal(size=(12, 4))).argmax(1)
+    return fm.arrays(x, y, x[:50], y[:50])
 
 
 def ran(method, backend, sizes, seed=0, seeds=None):
     """Numbers of all rounds and of the last state, of so many seeds from one on."""
     experiment = fm.Experiment(
         algorithm=method,
-        dataset=DATA,
+        dataset=data(),
         model="mlp",
         rounds=ROUNDS,
         backend=backend,
@@ -80,5 +79,9 @@ def main(methods):
     print(json.dumps(found))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pytest imports this file, and has other devices
+    jax.config.update("jax_num_cpu_devices", 8)
+    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_enable_compilation_cache", False)
+    jax.config.update("jax_enable_x64", True)
     main(sys.argv[1:])

@@ -66,10 +66,35 @@ def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
     assert layout.choose(params, cohort, lanes) == expected
 
 
-def test_accelerators_do_everything_at_once(monkeypatch):
-    """Rules for caches of a CPU that make an accelerator wait."""
+@pytest.mark.parametrize(
+    ("devices", "cohort", "lanes", "expected"),
+    [
+        (1, 25, 4, "vmapped"),
+        (8, 25, 1, "sharded"),
+        (8, 25, 9, "spread"),
+        (8, 25, 5, "mesh:4x2"),  # two of the lanes in one group
+        (8, 4, 1, "vmapped"),  # fewer slots than devices
+        (8, 4, 2, "mesh:2x4"),
+    ],
+)
+def test_accelerators_do_everything_at_once(
+    devices, cohort, lanes, expected, monkeypatch
+):
+    """Rules for caches of a CPU that make an accelerator wait, or idle ones."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert layout.choose(IMAGES, 25, 4) == ("vmapped", None)
+    monkeypatch.setattr(jax, "device_count", lambda: devices)
+    assert layout.choose(IMAGES, cohort, lanes) == (expected, None)
+
+
+def test_a_mesh_has_a_name():
+    """A mesh of other devices than there are, which would fail much later."""
+    made = layout.backend_named("mesh:2x1", SMALL)
+    assert made.name.startswith("simulations over 2 groups of devices")
+    with pytest.raises(ValueError, match="all 2 devices: 3x2 are 6"):
+        layout.backend_named("mesh:3x2", SMALL)
+    for wrong in ("mesh", "mesh:2", "mesh:0x2", "mesh:2x", "mesh:2x2x2"):
+        with pytest.raises(ValueError, match="mesh:RUNSxCLIENTS"):
+            layout.backend_parts(wrong)
 
 
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):

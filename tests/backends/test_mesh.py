@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 import fedjax_mos as fm
-from tests import problem
 
 METHODS = ("fedavg", "fedmos", "scaffold", "fedcams", "fedbnlaca")
+MOVES = "all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute"
 PROGRAM = Path(__file__).with_name("eight_devices.py")
 
 
@@ -85,6 +86,40 @@ def test_cut_rows_have_derivatives():
     np.testing.assert_allclose(jax.grad(lambda n: squares(cut, n))(numbers), expected)
 
 
-WORK = fm.local_work(
-    fm.losses.mean_loss(problem.softmax_net), fm.plans.with_replacement(2, 3)
-)
+def test_no_row_but_the_cohorts_moves():
+    """All clients' rows gathered on every device, which a pod could not hold."""
+    clients, cohort, size = 64, 4, 50
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(128, size)).astype(np.float32), np.arange(128) % 3
+    data = fm.federate(x, y, fm.partitions.iid(y, clients, seed=0))
+
+    def net(params, x, key):
+        return x @ params
+
+    backend = fm.backends.sharded(split_data=True)
+    sim = fm.simulation(
+        fm.spec(fm.algorithms.scaffold, lr=0.1, server_lr=1.0),
+        fm.local_work(fm.losses.mean_loss(net), fm.plans.with_replacement(2, 3)),
+        fm.spec(fm.samplers.uniform),
+        cohort=cohort,
+        backend=backend,
+    )
+    evaluate = fm.evaluator(fm.losses.measures(net), 8, backend)
+    key, params = jax.random.key(0), jnp.zeros((size, 3))
+    data, (state, key) = backend.place(data, (sim.init(params, data, key), key), False)
+    for leaf in (*jax.tree.leaves(state.clients), data.x, data.y):
+        assert leaf.addressable_shards[0].data.shape[0] == leaf.shape[0] // 2
+
+    @jax.jit
+    def block(state, data, key):
+        state = sim.step(data, state, key)[0]
+        return state, evaluate(state, {"all": data})
+
+    text = block.lower(state, data, key).compile().as_text()
+    moved = [
+        int(np.prod([int(n) for n in shape.split(",") if n]))
+        for line in re.findall(rf" = (.*?) (?:{MOVES})\(", text)
+        for shape in re.findall(r"\w+\[([\d,]*)\]", line)
+    ]
+    assert moved  # rows of the cohort, its examples, sums
+    assert max(moved) <= cohort * max(size * 3, data.largest * size)
