@@ -114,8 +114,8 @@ def sharded(
         whole = jax.tree.map(lambda _: P(), store)
         specs = dataclasses.replace(whole, x=P(axis), y=P(axis))
 
-        def block(shared: tuple, position: jax.Array) -> PyTree:
-            return fn(*shared, position)
+        def block(read: tuple[PyTree, FederatedData], position: jax.Array) -> PyTree:
+            return fn(*read, position)
 
         def local(shared: PyTree, store: FederatedData) -> PyTree:
             here, position = own_part(store, width, jax.lax.axis_index(axis))

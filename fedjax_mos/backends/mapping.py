@@ -154,8 +154,8 @@ def over_positions(total: Callable[..., PyTree]) -> MeasureStore:
         width: int,
         groups: int | None = None,
     ) -> PyTree:
-        def block(shared: tuple, position: jax.Array) -> PyTree:
-            return fn(*shared, position)
+        def block(read: tuple[PyTree, FederatedData], position: jax.Array) -> PyTree:
+            return fn(*read, position)
 
         have = store.order.shape[0]
         width = min(width, have)

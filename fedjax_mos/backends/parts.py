@@ -29,7 +29,7 @@ def in_parts(
         store,
         x=put(jax.tree.map(sorted_rows, store.x)),
         y=put(sorted_rows(store.y)),
-        order=np.arange(len(order), dtype=np.int32),
+        order=jnp.arange(len(order), dtype=jnp.int32),
         parts=parts,
     )
 

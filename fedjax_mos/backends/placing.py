@@ -43,7 +43,8 @@ def placed(
         if not isinstance(node, RoundState):
             return put(node, NamedSharding(mesh, along))
         rows = divisible(node.clients, parts, at=int(lanes))
-        rest = put(node._replace(clients=()), NamedSharding(mesh, along))
+        none: PyTree = ()
+        rest = put(node._replace(clients=none), NamedSharding(mesh, along))
         return rest._replace(clients=put(rows, NamedSharding(mesh, rows_cut)))
 
     data = jax.tree.map(store, data, is_leaf=lambda n: isinstance(n, FederatedData))

@@ -119,7 +119,8 @@ def _exact_sum(mine: jax.Array, axis: str) -> jax.Array:
 def _exact_sum_jvp(
     axis: str, primals: tuple, tangents: tuple
 ) -> tuple[jax.Array, jax.Array]:
-    return _exact_sum(*primals, axis), _sum(*tangents, axis)
+    (mine,), (tangent,) = primals, tangents
+    return _exact_sum(mine, axis), _sum(tangent, axis)
 
 
 def _sum(mine: jax.Array, axis: str) -> jax.Array:
