@@ -30,7 +30,8 @@ class RoundState(NamedTuple):
 
     round: jax.Array
     server: Server
-    clients: Row  # leading N axis on every leaf
+    # A Row with a leading N axis on every leaf; of rows on disk, where they are.
+    clients: PyTree
     shared: tuple[ChannelState, ...]  # the broadcast channel, per exchange
     sampler: SamplerState
     hp: Hp
