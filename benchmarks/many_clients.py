@@ -120,6 +120,7 @@ def experiment(told: dict, rounds: int):
         model="mlp",
         cohort=cohort,
         rows=told["rows"],
+        backend=told.get("backend", "auto"),
         options={"hidden": tuple(told.get("hidden", LARGE)), "lr": 0.05},
         **common,
     )
