@@ -109,7 +109,7 @@ CASES = {
 }
 
 
-FAST = ("scaffold", "feddyn", "feedback", "bernoulli")
+FAST = ("scaffold", "feddyn", "feedback")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,7 @@ def test_generated_clients_are_those_of_a_store(sampler):
     assert_same(found, in_memory(sim, stored(people)))
 
 
+@THOROUGH
 def test_generated_clients_in_lanes():
     """A lane that trains on what another lane has drawn."""
     people, sim = population(), simulation("fedmos")
