@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 RESULT = HERE / "results" / "many_clients.md"
 PAGE = HERE.parent / "docs" / "scale.md"
 MARK = "<!-- benchmarks/many_clients.py writes what follows -->"
-EXAMPLES, FEATURES = 20, 16
+EXAMPLES, FEATURES = 20, 10
 LARGE = (1024, 384)  # hidden units of a network of 1.2 million numbers
 
 # Table -> lines: what the child is told. The first of a table is its unit.
@@ -120,6 +120,7 @@ def experiment(told: dict, rounds: int):
         model="mlp",
         cohort=cohort,
         rows=told["rows"],
+        backend=told.get("backend", "auto"),
         options={"hidden": tuple(told.get("hidden", LARGE)), "lr": 0.05},
         **common,
     )

@@ -126,7 +126,7 @@ def test_imports_go_down(name):
 
 def test_imports_are_seen():
     """The reader of imports finds those of known files, else nothing is guarded."""
-    assert {"tree", "backends.mapping", "types"} <= imports(PACKAGE / "engine/round.py")
+    assert {"tree", "data.store", "types"} <= imports(PACKAGE / "engine/round.py")
     assert "lab.result" in imports(PACKAGE / "lab/folders.py")  # inside a function
     assert "lab.experiment" not in imports(PACKAGE / "lab/assemble.py")  # annotations
 

@@ -21,7 +21,7 @@ def check_sampler(
     if sim.host_update is not None:
         raise ValueError(f"{needed} needs no work on the host: {name} does")
     if generated:
-        unseen = _Unseen("examples")
+        unseen: Any = _Unseen("examples")
         data = dataclasses.replace(data, x=unseen, y=unseen, order=unseen)
 
     def cohort(server: Any) -> Cohort:

@@ -77,7 +77,8 @@ class WorkingSet:
         if several() and rows is not None:
             raise ValueError("rows on disk take one process: run without --distributed")
         self._rows, self._examples = rows, examples
-        one = tree.gather(state, 0) if state.round.ndim else state
+        one = state._replace(clients=())
+        one = tree.gather(one, 0) if state.round.ndim else one
         looks, slots = check_sampler(sim, data, one, examples is not None)
         self._functions = _FUNCTIONS.get(
             sim, lambda: _functions(sim, all_live(sim, data, one))
@@ -109,16 +110,24 @@ class WorkingSet:
         if rows is not None:
             places[:count] = np.searchsorted(ids, asked[:count])
             cohorts = cohorts._replace(places=jnp.asarray(places))
+        made: PyTree = ()  # the data that the block needs beside those that are placed
         if self._examples is not None:
-            data = self._examples.of(data, ids, self.width)
+            made = self._examples.of(data, ids, self.width)
         inner = state._replace(
             clients=versions if rows is None else rows.read(versions, ids, self.width),
             sampler=Drawn(jnp.array(state.round), cohorts),
         )
-        data, inner = sim.backend.place(data, inner, bool(key.shape))
-        working = self._functions.sim
+        made, inner = sim.backend.place(made, inner, bool(key.shape))
         after, out = advance(
-            working, evaluate, report, data, stores, inner, key, count, evaluated
+            self._functions.sim,
+            evaluate,
+            report,
+            made or data,
+            stores,
+            inner,
+            key,
+            count,
+            evaluated,
         )
         clients = after.clients
         if rows is not None:

@@ -155,7 +155,7 @@ class Experiment(Method):
                 file=sys.stderr,
                 flush=True,
             )
-        rows = checkpoints and checkpoints.folder.with_name("rows")
+        rows = None if checkpoints is None else checkpoints.folder.with_name("rows")
 
         def named(frame: "pd.DataFrame") -> "pd.DataFrame":
             if seeds is None:

@@ -30,8 +30,9 @@ class RoundState(NamedTuple):
 
     round: jax.Array
     server: Server
-    # Leading N axis on every leaf; a layout may have rows behind the last client's.
-    clients: Row
+    # A Row with a leading N axis on every leaf, a layout may have some behind the last
+    # client's; of rows on disk, where they are.
+    clients: PyTree
     shared: tuple[ChannelState, ...]  # the broadcast channel, per exchange
     sampler: SamplerState
     hp: Hp

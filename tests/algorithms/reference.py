@@ -194,7 +194,7 @@ def flat(tree, lead=0):
 
 def live(cohort):
     """Per round, the live (client, weight)."""
-    ids, weights, mask = (np.asarray(leaf) for leaf in cohort)
+    ids, weights, mask = (np.asarray(leaf) for leaf in cohort[:3])
     return [
         [(int(i), float(w)) for i, w, on in zip(*row, strict=True) if on]
         for row in zip(ids, weights, mask, strict=True)

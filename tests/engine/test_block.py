@@ -6,7 +6,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.engine.interrupts import Pace
-from fedjax_mos.engine.run import _evaluated, _visits
+from fedjax_mos.engine.visits import evaluated_in, visits
 from fedjax_mos.types import HostUpdate
 from tests import problem
 
@@ -66,7 +66,7 @@ def test_evaluations_go_by_the_number_of_the_round():
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "update", "visits"),
+    ("first", "last", "update", "wanted"),
     [
         (0, 25, None, [(0, 10), (10, 20), (20, 25)]),
         (7, 12, None, [(7, 10), (10, 12)]),
@@ -74,12 +74,12 @@ def test_evaluations_go_by_the_number_of_the_round():
         (0, 12, HostUpdate(None, warm_up=3), [(0, 3), (3, 10), (10, 12)]),
     ],
 )
-def test_visits_end_at_absolute_rounds(first, last, update, visits):
+def test_visits_end_at_absolute_rounds(first, last, update, wanted):
     """The same rounds form the same visits, wherever a run begins or ends."""
-    assert [*_visits(first, last, update, Pace(each=0.0))] == visits
+    assert [*visits(first, last, update, Pace(each=0.0))] == wanted
 
 
 def test_the_last_round_is_evaluated():
     """The interval and the end of the run decide, rounds behind the end do not."""
-    assert _evaluated(10, 14, 14, 3).nonzero()[0].tolist() == [1, 3]
-    assert _evaluated(0, 10, 30, 5).nonzero()[0].tolist() == [4, 9]
+    assert evaluated_in(10, 14, 14, 3).nonzero()[0].tolist() == [1, 3]
+    assert evaluated_in(0, 10, 30, 5).nonzero()[0].tolist() == [4, 9]

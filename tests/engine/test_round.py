@@ -65,7 +65,9 @@ def test_a_client_drawn_twice_trains_once(backend):
     cohort = fm.samplers.merge_duplicates(
         jnp.array([3, 1, 3, 3]), jnp.array([0.1, 0.2, 0.3, 0.4])
     )
-    run = one_round(problem.fixed_cohort(*cohort), problem.data(), BACKENDS[backend])
+    run = one_round(
+        problem.fixed_cohort(*cohort[:3]), problem.data(), BACKENDS[backend]
+    )
     mean, total, live, times, info = run(1)
     np.testing.assert_allclose(mean, [0, 0.2, 0, 0.8, 0, 0], rtol=1e-6)
     np.testing.assert_array_equal(total, [0, 1, 0, 1, 0, 0])

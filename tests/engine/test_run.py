@@ -13,6 +13,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos.engine import block
 from fedjax_mos.engine import run as module
+from fedjax_mos.engine import visits as engine_visits
 from fedjax_mos.engine.block import Block
 from fedjax_mos.engine.history import History
 from fedjax_mos.types import Channel, Wire
@@ -145,13 +146,13 @@ def test_evaluation_every_few_rounds_and_after_the_last():
 @pytest.mark.parametrize("every", [1, 3, 10, 200])
 def test_visits_cover_all_rounds(rounds, every):
     """Every round is in one visit, and evaluated by its number or as the last."""
-    visits = [*module._visits(0, rounds, None, module.Pace(each=0.0))]
+    visits = [*engine_visits.visits(0, rounds, None, module.Pace(each=0.0))]
     assert [t for visit in visits for t in range(*visit)] == list(range(rounds))
     assert max(end - begin for begin, end in visits) <= 10
     ends = [
         begin + 1 + int(i)
         for begin, end in visits
-        for i in module._evaluated(begin, end, rounds, every).nonzero()[0]
+        for i in engine_visits.evaluated_in(begin, end, rounds, every).nonzero()[0]
     ]
     assert ends == [*range(every, rounds + 1, every)] + [rounds] * (rounds % every > 0)
 
@@ -160,7 +161,7 @@ def test_the_first_visit_of_any_run_comes_at_once():
     """Billions of rounds, each noted before the first is run."""
     often = fm.types.HostUpdate(None, every=7, warm_up=3)
     for update, first in ((None, (0, 10)), (often, (0, 3))):
-        visits = module._visits(0, 2**31 - 1, update, module.Pace(each=0.0))
+        visits = engine_visits.visits(0, 2**31 - 1, update, module.Pace(each=0.0))
         assert next(visits) == first
 
 

@@ -14,6 +14,7 @@ from fedjax_mos.engine.working_set import WorkingSet
 
 CLIENTS, COHORT, FEATURES, ROUNDS = 40, 3, 5, 23
 KEY = jax.random.key(3)
+THOROUGH = pytest.mark.thorough
 
 
 def loss(params, batch, key):
@@ -108,7 +109,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+FAST = ("scaffold", "feddyn", "feedback")
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in FAST else pytest.param(c, marks=THOROUGH) for c in CASES]
+)
 def test_rows_on_disk_change_nothing(case):
     """A client that trains with another's row, key, share or examples."""
     sim, data = simulation(**CASES[case]), ragged()
@@ -130,7 +136,9 @@ def stored(people):
     return people.of(people.data, np.arange(people.clients), people.clients)
 
 
-@pytest.mark.parametrize("sampler", ["adaptive", "uniform"])
+@pytest.mark.parametrize(
+    "sampler", ["adaptive", pytest.param("uniform", marks=THOROUGH)]
+)
 def test_generated_clients_are_those_of_a_store(sampler):
     """Examples of another client, or of the wrong number of them."""
     people, sim = population(), simulation(sampler=sampler)
@@ -138,6 +146,7 @@ def test_generated_clients_are_those_of_a_store(sampler):
     assert_same(found, in_memory(sim, stored(people)))
 
 
+@THOROUGH
 def test_generated_clients_in_lanes():
     """A lane that trains on what another lane has drawn."""
     people, sim = population(), simulation("fedmos")
@@ -177,6 +186,7 @@ def test_samplers_that_need_everybody_are_refused(sampler, message):
         started(sim, people.data, examples=people)
 
 
+@THOROUGH
 def test_working_sets_are_as_small_as_rounds_allow(monkeypatch):
     """A working set of ten rounds that memory does not hold."""
     sim, data = simulation(), ragged()

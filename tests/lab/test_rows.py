@@ -36,6 +36,7 @@ def test_rows_on_disk_resume(tmp_path):
     assert_same(found, ROWS.run(progress=False))
 
 
+@pytest.mark.thorough
 def test_rows_that_nothing_resumes_from_go(tmp_path):
     """Gigabytes in a folder whose run is over, and of no use."""
     DISK.run(progress=False, out=tmp_path / "a")
@@ -98,6 +99,7 @@ def test_seeds_with_rows_on_disk_are_refused():
         DISK.run(seeds=1, progress=False)
 
 
+@pytest.mark.thorough
 def test_generated_clients_run_in_lanes():
     """A seed of several that differs from the same seed alone."""
     both = MANY.run(seeds=2, progress=False)

@@ -42,7 +42,7 @@ def draws(name):
     state, sample = start(SAMPLERS[name](tools(COHORT)))
     keys = jax.random.split(jax.random.key(7), KEYS)
     cohort = jax.jit(jax.vmap(lambda key: sample(state, key)[0]))(keys)
-    ids, weights, mask = (np.asarray(leaf) for leaf in cohort)
+    ids, weights, mask = (np.asarray(leaf) for leaf in cohort[:3])
     per_client = np.zeros((KEYS, len(SIZES)))
     np.add.at(per_client, (np.arange(KEYS)[:, None], ids), weights * mask)
     return ids, weights, mask, per_client

@@ -142,9 +142,11 @@ def synthetic_population(
     def generate(client: jax.Array, key: Key) -> tuple[jax.Array, jax.Array]:
         k_u, k_mean, k_v, k_w, k_b, k_x = jax.random.split(key, 6)
         u = spreads[0] * jax.random.normal(k_u)
-        v = spreads[1] * jax.random.normal(k_mean) + jax.random.normal(k_v, _FEATURES)
+        v = spreads[1] * jax.random.normal(k_mean) + jax.random.normal(
+            k_v, (_FEATURES,)
+        )
         W = u + jax.random.normal(k_w, (_FEATURES, _CLASSES))
-        b = u + jax.random.normal(k_b, _CLASSES)
+        b = u + jax.random.normal(k_b, (_CLASSES,))
         x = v + scale * jax.random.normal(k_x, (examples, _FEATURES))
         return x, jnp.argmax(x @ W + b, axis=1).astype(jnp.int32)
 
