@@ -19,7 +19,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # A file imports from its own folder and from lower layers; a layer's folders are apart.
 LAYERS = (
     ("types", "_version"),
-    ("tree", "latest", "schedule", "signatures", "machine", "memory", "folder_lock"),
+    ("tree", "latest", "schedule", "signatures", "machine", "memory", "folder_lock")
+    + ("target",),
     ("components", "contents", "programs"),
     ("data", "channels", "models", "backends"),
     ("client",),

@@ -15,15 +15,22 @@ _RAGGED = 3  # the most work of a client over the mean, above which they go one 
 
 
 def backend_named(
-    name: str, params: Params, cohort: int = 1, lanes: int = 1, ragged: float = 1.0
+    name: str,
+    params: Params,
+    cohort: int = 1,
+    lanes: int = 1,
+    ragged: float = 1.0,
+    platform: str | None = None,
 ) -> Backend:
     """The backend called `name`; auto decides by platform, model and numbers.
 
-    `ragged` is the work of the client with most over the mean (1: all have the same).
+    `ragged` is the work of the client with most over the mean (1: all have the same),
+    `platform` where the programs are to run: by default where this process does.
     """
     kind, slots = backend_parts(name)
     if kind == "auto":
-        kind, slots = choose(params, cohort, lanes, ragged)
+        platform = platform or jax.default_backend()
+        kind, slots = choose(params, cohort, lanes, ragged, platform)
     inner = vmapped() if slots is None else chunked(min(slots, cohort))
     if kind == "sharded":
         return sharded(inner=inner)
@@ -33,7 +40,7 @@ def backend_named(
 
 
 def choose(
-    params: Params, cohort: int, lanes: int, ragged: float = 1.0
+    params: Params, cohort: int, lanes: int, ragged: float, platform: str
 ) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
@@ -46,7 +53,7 @@ def choose(
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
-    if jax.default_backend() != "cpu":
+    if platform != "cpu":
         return "vmapped", None
     devices = jax.device_count()
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)

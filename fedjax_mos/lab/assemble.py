@@ -40,15 +40,19 @@ class Functions(NamedTuple):
     begin: Begin
 
 
-def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
+def assemble(
+    experiment: "Experiment", lanes: int = 1, platform: str | None = None
+) -> Assembled:
     """Load the data and put the simulation together; nothing is compiled yet.
+
+    The programs are for a `platform`, by default that of this process.
 
     An experiment that differs from an earlier one in numbers, seed or rounds only gets
     that one's functions, and thereby its compiled programs.
     """
     keep_programs()
     people = population_of(experiment)
-    shared = _shared(experiment, people, lanes)
+    shared = _shared(experiment, people, lanes, platform or jax.default_backend())
     check_work(experiment, people, shared.sim, most_steps(experiment, people))
     check_state(
         experiment,
@@ -109,20 +113,24 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
 _FUNCTIONS: "Latest[tuple[Experiment, Functions]]" = Latest(most=16)
 
 
-def _shared(experiment: "Experiment", people: Population, lanes: int) -> Functions:
+def _shared(
+    experiment: "Experiment", people: Population, lanes: int, platform: str
+) -> Functions:
     """Those of an earlier experiment of the same structure, or new ones."""
     wide = jax.config.values["jax_enable_x64"]
-    machine = (lanes, jax.device_count(), jax.default_backend(), wide)
+    machine = (lanes, jax.device_count(), platform, wide)
     return _FUNCTIONS.get(
         (structure(experiment), people.token, machine),
-        lambda: (experiment, _functions(experiment, people, lanes)),
+        lambda: (experiment, _functions(experiment, people, lanes, platform)),
     )[1]
 
 
-def _functions(experiment: "Experiment", people: Population, lanes: int) -> Functions:
+def _functions(
+    experiment: "Experiment", people: Population, lanes: int, platform: str
+) -> Functions:
     loss = loss_of(experiment, people)
-    network = network_of(experiment, people)
-    sim = simulation_of(experiment, people, network, loss, lanes)
+    network = network_of(experiment, people, platform)
+    sim = simulation_of(experiment, people, network, loss, lanes, platform)
 
     @jax.jit
     def start(data: FederatedData, key: Key, hp: Hp) -> tuple[RoundState, Key]:

@@ -39,9 +39,10 @@ def begin_of(
 
     Two programs: the models of a seed are those of all methods, and compiled once.
     """
+    options = compiler_options(sim.platform)
 
     def make() -> tuple["Experiment", Program]:
-        @partial(jax.jit, compiler_options=compiler_options())
+        @partial(jax.jit, compiler_options=options)
         def models(seed: jax.Array) -> tuple[Params, Key]:
             def one(seed: jax.Array) -> tuple[Params, Key]:
                 return initial_model(network, jax.random.key(seed))
@@ -51,13 +52,13 @@ def begin_of(
         known = None if sim.identity is None else repr((model, "models"))
         return experiment, Program(models, known)
 
-    @partial(jax.jit, compiler_options=compiler_options())
+    @partial(jax.jit, compiler_options=options)
     def states(data: FederatedData, params: Params, key: Key, hp: Hp) -> RoundState:
         if not key.shape:
             return sim.init(params, data, key, hp)
         return jax.vmap(sim.init, (0, None, 0, 0))(params, data, key, hp)
 
-    model = (model_structure(experiment), people.token)
+    model = (model_structure(experiment), people.token, sim.platform)
     wide = jax.config.values["jax_enable_x64"]
     models = _MODELS.get((model, wide), make)[1]
     known = None if sim.identity is None else f"states of {sim.identity}"

@@ -98,6 +98,9 @@ class Setting:
     """Rotate by up to 10 degrees, crop with 4 pixels of padding and flip images."""
     backend: BackendLike = "auto"
     """auto, vmapped, chunked:SLOTS, sharded[:SLOTS], spread[:SLOTS] or debug."""
+    precision: str = "default"
+    """Of the model's products: default, high, highest, bfloat16, tensorfloat32 or
+    float32. A CPU has float32 only; by default a TPU rounds factors to bfloat16."""
     eval_every: int = 1
     """Rounds between evaluations."""
     stop_at: float | None = None

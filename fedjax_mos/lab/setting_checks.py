@@ -17,6 +17,8 @@ _FLAGS = ("augment", "cohorts", "drop_nonfinite", "dropout_loss")
 # Nobody; every client with the server's model; also with one of its own, which the
 # client makes of it by a round's local steps of SGD.
 PER_CLIENT = ("off", "global", "personal")
+# Of matrix products, as JAX names them; the last three say how factors are rounded.
+PRECISIONS = ("default", "high", "highest", "bfloat16", "tensorfloat32", "float32")
 IMPORTANCE = ("size", "uniform")  # of a client, by name
 DIAGNOSTICS = (
     "squared_gradient_norm",
@@ -65,6 +67,11 @@ def check_setting(setting: "Setting") -> None:
         raise ValueError(
             f"per_client must be one of {', '.join(PER_CLIENT)}: "
             f"got {setting.per_client!r}"
+        )
+    if setting.precision not in PRECISIONS:
+        raise ValueError(
+            f"precision must be one of {', '.join(PRECISIONS)}: "
+            f"got {setting.precision!r}"
         )
     check_integer("data_seed", setting.data_seed)
     if setting.data_seed < 0:

@@ -42,6 +42,7 @@ def simulation_of(
     network: Network,
     loss: PerExample,
     lanes: int,
+    platform: str,
 ) -> Simulation:
     """The simulation of a population with a network; so many `lanes` will run."""
     plan, ragged = _plan(experiment, people)
@@ -59,7 +60,7 @@ def simulation_of(
         name = experiment.backend
         if not isinstance(name, str):
             return name
-        return backend_named(name, network.shapes, slots, lanes, ragged)
+        return backend_named(name, network.shapes, slots, lanes, ragged, platform)
 
     made = {kind: experiment.parts[kind].spec for kind in _LINKS}
     sim = simulation(
@@ -74,13 +75,12 @@ def simulation_of(
     )
     # The layout may depend on what the token only summarises.
     layouts = (layout(slots).name, layout(people.clients).name)
-    known = identity(experiment, people.token, lanes, layouts)
-    if known is None:
-        return sim
+    known = identity(experiment, people.token, lanes, layouts, platform)
     warm = sim.warm_up
     if warm is not None:
-        warm = dataclasses.replace(warm, identity=f"the warm-up of {known}")
-    return dataclasses.replace(sim, identity=known, warm_up=warm)
+        own = None if known is None else f"the warm-up of {known}"
+        warm = dataclasses.replace(warm, identity=own, platform=platform)
+    return dataclasses.replace(sim, identity=known, platform=platform, warm_up=warm)
 
 
 def _local(

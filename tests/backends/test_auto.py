@@ -63,20 +63,21 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
     """Idle cores, or a working set that leaves the cache."""
     monkeypatch.setattr(jax, "device_count", lambda: devices)
-    assert layout.choose(params, cohort, lanes) == expected
+    assert layout.choose(params, cohort, lanes, 1.0, "cpu") == expected
 
 
-def test_accelerators_do_everything_at_once(monkeypatch):
+def test_accelerators_do_everything_at_once():
     """Rules for caches of a CPU that make an accelerator wait."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert layout.choose(IMAGES, 25, 4) == ("vmapped", None)
+    assert layout.choose(IMAGES, 25, 4, 1.0, "gpu") == ("vmapped", None)
+    name = fm.Experiment().build(platform="tpu").sim.backend.name
+    assert name == "vmapped"
 
 
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
     """A cohort that waits for the idle steps of nearly all of its clients."""
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    assert layout.choose(SMALL, 10, 1, 2.9) == ("vmapped", None)
-    assert layout.choose(SMALL, 10, 1, 3.1) == ("chunked", 1)
+    assert layout.choose(SMALL, 10, 1, 2.9, "cpu") == ("vmapped", None)
+    assert layout.choose(SMALL, 10, 1, 3.1, "cpu") == ("chunked", 1)
     sizes = {"clients": 20, "partition": "dirichlet", "epochs": 1, "batch_size": 5}
     for alpha, name in ((100.0, "vmapped"), (0.05, "chunked:1")):
         given = fm.Experiment(cohort=4, **sizes, options={"partition.alpha": alpha})
