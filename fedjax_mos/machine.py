@@ -47,6 +47,18 @@ def use_all_cores() -> int:
     return jax.device_count()
 
 
+def device_memory(platform: str | None = None) -> int | None:
+    """Bytes of one of this process's accelerators; None where nobody tells.
+
+    That is where it has none of the `platform`, and of a CPU, whose memory is the
+    machine's (`memory.py`).
+    """
+    first = jax.local_devices()[0]
+    if first.platform == "cpu" or platform not in (None, first.platform):
+        return None
+    return (first.memory_stats() or {}).get("bytes_limit")
+
+
 def compiler_options(platform: str | None) -> dict[str, int] | None:
     """Options for programs of rounds: on CPU LLVM's first level of optimisation.
 

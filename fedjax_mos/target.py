@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+GPUS = ("gpu", "cuda", "rocm")
 DEFAULT = "default"  # precision: as JAX was told, or else as the platform likes best
 _platform = jax.make_user_context(None)
 

@@ -6,6 +6,7 @@ import jax
 
 from fedjax_mos.backends.devices import sharded, spread
 from fedjax_mos.backends.mapping import chunked, debug, vmapped
+from fedjax_mos.machine import device_memory
 from fedjax_mos.types import Backend, Params
 
 # Rules of `auto` on CPU, from benchmarks/NOTES.md.
@@ -30,7 +31,8 @@ def backend_named(
     kind, slots = backend_parts(name)
     if kind == "auto":
         platform = platform or jax.default_backend()
-        kind, slots = choose(params, cohort, lanes, ragged, platform)
+        memory = device_memory(platform)
+        kind, slots = choose(params, cohort, lanes, ragged, platform, memory)
     inner = vmapped() if slots is None else chunked(min(slots, cohort))
     if kind == "sharded":
         return sharded(inner=inner)
@@ -40,23 +42,30 @@ def backend_named(
 
 
 def choose(
-    params: Params, cohort: int, lanes: int, ragged: float, platform: str
+    params: Params,
+    cohort: int,
+    lanes: int,
+    ragged: float,
+    platform: str,
+    memory: int | None = None,
 ) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
-    On an accelerator everything at once. On CPU convolutional clients go one at a time,
-    because the patches of one just fit the cache; others as many at a time as fit. Very
-    ragged ones go one at a time too, because only then their idle steps are skipped.
+    On an accelerator everything at once, or as many clients as fit half its `memory`,
+    in bytes, with four trees of parameters each. On CPU convolutional clients go one at
+    a time, because the patches of one just fit the cache; others as many at a time as
+    fit. Very ragged ones go one at a time too: only then their idle steps are skipped.
     With several devices lanes are split over them, unless that takes more than one copy
     for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
     lanes are, with any number of copies. Lanes that do not fit together go one by one.
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
-    if platform != "cpu":
-        return "vmapped", None
-    devices = jax.device_count()
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    if platform != "cpu":
+        fit = max((memory or 2**63) // (8 * bytes_each * lanes), 1)
+        return ("vmapped", None) if fit >= cohort else ("chunked", equal(cohort, fit))
+    devices = jax.device_count()
     slots = max(_CACHE // bytes_each, 1)
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1

@@ -23,6 +23,7 @@ from fedjax_mos.lab.stopping import check_stop_at
 from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.latest import Latest
 from fedjax_mos.machine import keep_programs
+from fedjax_mos.target import traced_for
 from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulation
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _functions(
         mean = mean_loss(network.apply, loss)
         evaluate = with_dropout_loss(evaluate, mean, experiment.batch_size, sim.backend)
     evaluate = with_diagnostics(evaluate, experiment, sim, measure)
+    evaluate = traced_for(platform, evaluate, experiment.precision)
     evaluate.identity = sim.identity  # type: ignore[attr-defined]
     begin = begin_of(experiment, people, network, sim)
     return Functions(sim, network, evaluate, by_client, start, begin)

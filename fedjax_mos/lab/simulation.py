@@ -20,6 +20,7 @@ from fedjax_mos.lab.population import Population
 from fedjax_mos.lab.structure import identity
 from fedjax_mos.samplers import pools
 from fedjax_mos.schedule import at_start
+from fedjax_mos.target import traced_for
 from fedjax_mos.types import (
     Backend,
     HostAssisted,
@@ -79,8 +80,12 @@ def simulation_of(
     warm = sim.warm_up
     if warm is not None:
         own = None if known is None else f"the warm-up of {known}"
-        warm = dataclasses.replace(warm, identity=own, platform=platform)
-    return dataclasses.replace(sim, identity=known, platform=platform, warm_up=warm)
+        step = traced_for(platform, warm.step, experiment.precision)
+        warm = dataclasses.replace(warm, step=step, identity=own, platform=platform)
+    step = traced_for(platform, sim.step, experiment.precision)
+    return dataclasses.replace(
+        sim, step=step, identity=known, platform=platform, warm_up=warm
+    )
 
 
 def _local(

@@ -73,6 +73,14 @@ def test_accelerators_do_everything_at_once():
     assert name == "vmapped"
 
 
+def test_accelerators_do_as_much_at_once_as_fits():
+    """A large cohort that ends a run because its models do not fit the device."""
+    each = 4 * sum(leaf.size for leaf in jax.tree.leaves(IMAGES))
+    for memory, expected in ((8 * 25 * each, None), (8 * 24 * each, 13), (1, 1)):
+        found = layout.choose(IMAGES, 25, 1, 1.0, "gpu", memory)
+        assert found == (("chunked" if expected else "vmapped"), expected)
+
+
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
     """A cohort that waits for the idle steps of nearly all of its clients."""
     monkeypatch.setattr(jax, "device_count", lambda: 1)

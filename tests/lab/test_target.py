@@ -50,6 +50,17 @@ def test_a_block_is_exported_for_any_platform(platform, nobody_asks):
     assert native == (platform != "cpu")
 
 
+def test_few_small_steps_are_unrolled_on_a_gpu(nobody_asks):
+    """Kernels started by a loop that takes longer than its work."""
+
+    def loops(platform, **fields):
+        given = {"model": fm.models.logistic(3), "cohort": 2} | fields
+        return exported(platform, **given).mlir_module().count("stablehlo.while")
+
+    assert loops("cuda", steps=3) == loops("tpu", steps=3) - 1
+    assert loops("cuda", steps=30) == loops("tpu", steps=30)
+
+
 def test_precision_is_that_of_all_products(nobody_asks):
     """Gradients, or the evaluation, that are rounded all the same."""
     for precision in ("HIGH", "HIGHEST"):
