@@ -11,10 +11,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos import target
-from fedjax_mos.client.plans import check_positive, shuffled
+from fedjax_mos.client.plans import check_positive, shuffled, unrolled
 from fedjax_mos.data.store import take
-from fedjax_mos.target import GPUS
 from fedjax_mos.types import (
     Batch,
     ClientView,
@@ -37,7 +35,6 @@ from fedjax_mos.types import (
 
 # Purposes, folded into a client's key by whatever draws from it.
 PLAN, LARGE_BATCH, FULL_GRADIENT = range(3)
-_FEW, _SMALL = 8, 100_000  # local steps and numbers of a client worth unrolling
 _AUGMENT = 0x41  # folded into a step's key, which dropout uses as it is
 
 
@@ -81,18 +78,7 @@ def local_scan(
         zeros = optax.tree.zeros_like(out)
         return jax.lax.cond(entry.active, work, lambda carry: (carry, zeros), carry)
 
-    return jax.lax.scan(body, carry, plan, unroll=_unrolled(carry, plan))
-
-
-def _unrolled(carry: PyTree, plan: Plan) -> int:
-    """Steps in one turn of the loop: a few small ones on a GPU, elsewhere one.
-
-    There they cost what it takes to start their kernels, of which a loop has more: 106
-    in a round of W5 with it, 77 without (docs/accelerators.md).
-    """
-    steps, numbers = len(plan.epoch), sum(x.size for x in jax.tree.leaves(carry))
-    small = target.platform() in GPUS and steps <= _FEW and numbers <= _SMALL
-    return steps if small else 1
+    return jax.lax.scan(body, carry, plan, unroll=unrolled(carry, plan))
 
 
 def large_batch(view: ClientView, key: Key, size: int) -> Batch:

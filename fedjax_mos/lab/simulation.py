@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -77,15 +77,17 @@ def simulation_of(
     # The layout may depend on what the token only summarises.
     layouts = (layout(slots).name, layout(people.clients).name)
     known = identity(experiment, people.token, lanes, layouts, platform)
-    warm = sim.warm_up
-    if warm is not None:
-        own = None if known is None else f"the warm-up of {known}"
-        step = traced_for(platform, warm.step, experiment.precision)
-        warm = dataclasses.replace(warm, step=step, identity=own, platform=platform)
-    step = traced_for(platform, sim.step, experiment.precision)
-    return dataclasses.replace(
-        sim, step=step, identity=known, platform=platform, warm_up=warm
-    )
+
+    def traced(sim: Simulation, identity: str | None) -> Simulation:
+        handed = partial(traced_for, platform, precision=experiment.precision)
+        init, step = handed(sim.init), handed(sim.step)
+        sim = dataclasses.replace(sim, init=init, step=step)
+        return dataclasses.replace(sim, identity=identity, platform=platform)
+
+    if sim.warm_up is not None:
+        first = traced(sim.warm_up, known and f"the warm-up of {known}")
+        sim = dataclasses.replace(sim, warm_up=first)
+    return traced(sim, known)
 
 
 def _local(
