@@ -9,6 +9,7 @@ from jax import export
 
 import fedjax_mos as fm
 from fedjax_mos.lab.folders import config
+from tests.docs import printed
 
 PRODUCT = r"stablehlo\.(convolution|dot_general)"
 
@@ -71,6 +72,12 @@ def test_precision_is_that_of_all_products(nobody_asks):
         # The mean of the messages is exact whatever the model's products are.
         assert all(n == ["HIGHEST"] * 2 for n in said if n not in own)
         assert len(own) >= 4 + 7 + 4  # layers forward, backward and evaluated
+
+
+def test_the_guide_s_program_runs():
+    """A reader copies it first of all."""
+    (block,) = printed.blocks("docs/accelerators.md")
+    assert printed.run(block, "accelerators")["program"].platforms == ("tpu",)
 
 
 def test_precision_is_recorded():
