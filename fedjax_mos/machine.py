@@ -47,15 +47,29 @@ def use_all_cores() -> int:
     return jax.device_count()
 
 
-def compiler_options() -> dict[str, int] | None:
+def device_memory(platform: str | None = None) -> int | None:
+    """Bytes of one of this process's accelerators; None where nobody tells.
+
+    That is where it has none of the `platform`, and of a CPU, whose memory is the
+    machine's (`memory.py`).
+    """
+    first = jax.local_devices()[0]
+    if first.platform == "cpu" or platform not in (None, first.platform):
+        return None
+    return (first.memory_stats() or {}).get("bytes_limit")
+
+
+def compiler_options(platform: str | None) -> dict[str, int] | None:
     """Options for programs of rounds: on CPU LLVM's first level of optimisation.
+
+    Without a `platform` they are for that of the process.
 
     It compiles a third faster than the default, and rounds take as long
     (benchmarks/NOTES.md): what counts in them is XLA's own work, not LLVM's.
     """
     told = "xla_backend_optimization_level" in os.environ.get("XLA_FLAGS", "")
     least = jax.config.values["jax_disable_most_optimizations"]
-    if told or least or jax.default_backend() != "cpu":
+    if told or least or (platform or jax.default_backend()) != "cpu":
         return None
     return {"xla_backend_optimization_level": 1}
 

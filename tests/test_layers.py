@@ -20,7 +20,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("types", "_version"),
     ("processes",),
-    ("tree", "latest", "schedule", "signatures", "machine", "memory", "folder_lock"),
+    ("tree", "latest", "schedule", "signatures", "machine", "memory", "folder_lock")
+    + ("target",),
     ("components", "contents", "programs"),
     ("data", "channels", "models", "backends"),
     ("client",),

@@ -7,6 +7,7 @@ import jax
 
 from fedjax_mos.backends.devices import meshed, sharded, spread
 from fedjax_mos.backends.mapping import chunked, debug, vmapped
+from fedjax_mos.machine import device_memory
 from fedjax_mos.types import Backend, Params
 
 # Rules of `auto` on CPU, from benchmarks/NOTES.md.
@@ -16,15 +17,23 @@ _RAGGED = 3  # the most work of a client over the mean, above which they go one 
 
 
 def backend_named(
-    name: str, params: Params, cohort: int = 1, lanes: int = 1, ragged: float = 1.0
+    name: str,
+    params: Params,
+    cohort: int = 1,
+    lanes: int = 1,
+    ragged: float = 1.0,
+    platform: str | None = None,
 ) -> Backend:
     """The backend called `name`; auto decides by platform, model and numbers.
 
-    `ragged` is the work of the client with most over the mean (1: all have the same).
+    `ragged` is the work of the client with most over the mean (1: all have the same),
+    `platform` where the programs are to run: by default where this process does.
     """
     kind, slots = backend_parts(name)
     if kind == "auto":
-        kind, slots = choose(params, cohort, lanes, ragged)
+        platform = platform or jax.default_backend()
+        memory = device_memory(platform)
+        kind, slots = choose(params, cohort, lanes, ragged, platform, memory)
     if shape := _mesh_shape(kind):
         return meshed(*shape)
     inner = vmapped() if slots is None else chunked(min(slots, cohort))
@@ -36,25 +45,39 @@ def backend_named(
 
 
 def choose(
-    params: Params, cohort: int, lanes: int, ragged: float = 1.0
+    params: Params,
+    cohort: int,
+    lanes: int,
+    ragged: float,
+    platform: str,
+    memory: int | None = None,
 ) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
-    On an accelerator everything at once; over several of them lanes if they fill them,
-    else clients, or both: as many groups of devices as there are lanes. On CPU
-    convolutional clients go one at a time, because the patches of one just fit the
-    cache; others as many at a time as fit. Very ragged ones go one at a time too,
-    because only then their idle steps are skipped.
+    On an accelerator everything at once, or as many clients as fit half its `memory`,
+    in bytes, with four trees of parameters each; over several of them lanes if they
+    fill them, else clients, or both: as many groups of devices as there are lanes. On
+    CPU convolutional clients go one at a time, because the patches of one just fit the
+    cache; others as many at a time as fit. Very ragged ones go one at a time too: only
+    then their idle steps are skipped.
     With several devices lanes are split over them, unless that takes more than one copy
     for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
     lanes are, with any number of copies. Lanes that do not fit together go one by one.
     """
     leaves = jax.tree.leaves(params)
     size = sum(leaf.size for leaf in leaves)
-    devices = jax.device_count()
-    if jax.default_backend() != "cpu":
-        return _over_accelerators(cohort, lanes, devices), None
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    if platform != "cpu":
+        # A program for another machine is for one device of it.
+        there = jax.device_count() if platform == jax.default_backend() else 1
+        found = _over_accelerators(cohort, lanes, there)
+        cohort = -(-cohort // there) if found == "sharded" else cohort
+        lanes = -(-lanes // there) if found == "spread" else lanes
+        fit = max((memory or 2**63) // (8 * bytes_each * lanes), 1)
+        if fit >= cohort:
+            return found, None
+        return "chunked" if found == "vmapped" else found, equal(cohort, fit)
+    devices = jax.device_count()
     slots = max(_CACHE // bytes_each, 1)
     if ragged > _RAGGED or any(leaf.ndim == 4 for leaf in leaves):
         slots = 1

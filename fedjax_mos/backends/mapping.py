@@ -197,7 +197,8 @@ def _reduce(up: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree]:
 
     def mean(leaf: jax.Array) -> jax.Array:
         weights = cohort.weights.astype(leaf.dtype)
-        return jnp.tensordot(weights, live(leaf, cohort), axes=1)
+        # Never rounded, as some platforms do by default.
+        return jnp.tensordot(weights, live(leaf, cohort), axes=1, precision="highest")
 
     return (
         jax.tree.map(mean, up),

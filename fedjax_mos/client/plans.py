@@ -3,7 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from fedjax_mos.types import ClientView, Key, MakePlan, Plan
+from fedjax_mos.target import GPUS, platform
+from fedjax_mos.types import ClientView, Key, MakePlan, Plan, PyTree
+
+_FEW, _SMALL = 8, 100_000  # steps, and numbers of a client, that are worth unrolling
 
 
 def shuffled(view: ClientView, key: Key) -> jax.Array:
@@ -66,3 +69,14 @@ def check_positive(**values: int) -> None:
     for name, value in values.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1: got {value}")
+
+
+def unrolled(carry: PyTree, plan: Plan) -> int:
+    """Steps in one turn of the loop: a few small ones on a GPU, elsewhere one.
+
+    There they cost what it takes to start their kernels, of which a loop has more: 106
+    in a round of W5 with it, 77 without (docs/accelerators.md).
+    """
+    steps, numbers = len(plan.epoch), sum(map(jnp.size, jax.tree.leaves(carry)))
+    small = steps <= _FEW and numbers <= _SMALL
+    return steps if small and platform() in GPUS else 1

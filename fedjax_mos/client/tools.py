@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_mos.client.plans import check_positive, shuffled
+from fedjax_mos.client.plans import check_positive, shuffled, unrolled
 from fedjax_mos.data.store import take
 from fedjax_mos.types import (
     Batch,
@@ -78,7 +78,7 @@ def local_scan(
         zeros = optax.tree.zeros_like(out)
         return jax.lax.cond(entry.active, work, lambda carry: (carry, zeros), carry)
 
-    return jax.lax.scan(body, carry, plan)
+    return jax.lax.scan(body, carry, plan, unroll=unrolled(carry, plan))
 
 
 def large_batch(view: ClientView, key: Key, size: int) -> Batch:

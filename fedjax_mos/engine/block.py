@@ -86,6 +86,25 @@ def is_compiled(
     return run.is_kept(data, stores, np.int32(0), np.zeros(MOST, bool), state, key)
 
 
+def block_of(
+    sim: Simulation,
+    data: FederatedData,
+    state: RoundState,
+    key: Key,
+    *,
+    evaluate: Evaluate | None = None,
+    stores: PyTree = None,
+    report: Report | None = None,
+) -> tuple[Callable[..., tuple[RoundState, Block]], tuple]:
+    """The block as a jitted function, and the arguments of one of `MOST` rounds.
+
+    Data, state and key may be shapes: it is there to be traced, exported or compiled,
+    for a platform that this process need not have.
+    """
+    rounds = np.int32(MOST), np.ones(MOST, bool)
+    return _jitted(sim, evaluate, report), (data, stores, *rounds, state, key)
+
+
 def _program_of(
     sim: Simulation, evaluate: Evaluate | None, report: Report | None
 ) -> Program:
@@ -131,7 +150,9 @@ def _jitted(
         return sim.backend.many(one, read, own) if key.shape else one(read, own)
 
     return jax.jit(
-        block, donate_argnames=("state",), compiler_options=compiler_options()
+        block,
+        donate_argnames=("state",),
+        compiler_options=compiler_options(sim.platform),
     )
 
 

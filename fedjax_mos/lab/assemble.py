@@ -23,6 +23,7 @@ from fedjax_mos.lab.stopping import check_stop_at
 from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.latest import Latest
 from fedjax_mos.machine import keep_programs
+from fedjax_mos.target import traced_for
 from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulation
 
 if TYPE_CHECKING:
@@ -40,15 +41,20 @@ class Functions(NamedTuple):
     begin: Begin
 
 
-def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
+def assemble(
+    experiment: "Experiment", lanes: int = 1, platform: str | None = None
+) -> Assembled:
     """Load the data and put the simulation together; nothing is compiled yet.
+
+    The programs are for a `platform`, by default that of this process.
 
     An experiment that differs from an earlier one in numbers, seed or rounds only gets
     that one's functions, and thereby its compiled programs.
     """
     keep_programs()
     people = population_of(experiment)
-    shared = functions_of(experiment, people, lanes)
+    target = platform or jax.default_backend()
+    shared = functions_of(experiment, people, lanes, target)
     check_work(experiment, people, shared.sim, most_steps(experiment, people))
 
     def shapes() -> RoundState:
@@ -111,20 +117,24 @@ def assemble(experiment: "Experiment", lanes: int = 1) -> Assembled:
 _FUNCTIONS: "Latest[tuple[Experiment, Functions]]" = Latest(most=16)
 
 
-def functions_of(experiment: "Experiment", people: Population, lanes: int) -> Functions:
+def functions_of(
+    experiment: "Experiment", people: Population, lanes: int, platform: str
+) -> Functions:
     """Those of an earlier experiment of the same structure, or new ones."""
     wide = jax.config.values["jax_enable_x64"]
-    machine = (lanes, jax.device_count(), jax.default_backend(), wide)
+    machine = (lanes, jax.device_count(), platform, wide)
     return _FUNCTIONS.get(
         (structure(experiment), people.token, machine),
-        lambda: (experiment, _functions(experiment, people, lanes)),
+        lambda: (experiment, _functions(experiment, people, lanes, platform)),
     )[1]
 
 
-def _functions(experiment: "Experiment", people: Population, lanes: int) -> Functions:
+def _functions(
+    experiment: "Experiment", people: Population, lanes: int, platform: str
+) -> Functions:
     loss = loss_of(experiment, people)
-    network = network_of(experiment, people)
-    sim = simulation_of(experiment, people, network, loss, lanes)
+    network = network_of(experiment, people, platform)
+    sim = simulation_of(experiment, people, network, loss, lanes, platform)
 
     @jax.jit
     def start(data: FederatedData, key: Key, hp: Hp) -> tuple[RoundState, Key]:
@@ -140,6 +150,7 @@ def _functions(experiment: "Experiment", people: Population, lanes: int) -> Func
         mean = mean_loss(network.apply, loss)
         evaluate = with_dropout_loss(evaluate, mean, experiment.batch_size, sim.backend)
     evaluate = with_diagnostics(evaluate, experiment, sim, measure)
+    evaluate = traced_for(platform, evaluate, experiment.precision)
     evaluate.identity = sim.identity  # type: ignore[attr-defined]
     begin = begin_of(experiment, people, network, sim)
     return Functions(sim, network, evaluate, by_client, start, begin)

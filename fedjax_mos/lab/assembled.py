@@ -9,6 +9,7 @@ import jax
 
 from fedjax_mos.client.losses import Apply
 from fedjax_mos.data.generated import Generated
+from fedjax_mos.engine.block import block_of
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.engine.row_store import RowStore
@@ -49,6 +50,23 @@ class Assembled(NamedTuple):
         """Names of what `evaluate` measures."""
         state, _ = jax.eval_shape(self.start, jax.random.key(0))
         return list(jax.eval_shape(self.evaluate, state, self.stores))
+
+    def block(
+        self, state: RoundState, key: Key, report: Report | None = None
+    ) -> tuple[Callable, tuple]:
+        """A block of rounds as a jitted function, and its arguments or their shapes.
+
+        To be looked at, exported or compiled for the platform that it was built for.
+        """
+        return block_of(
+            self.sim,
+            self.data,
+            state,
+            key,
+            evaluate=self.evaluate,
+            stores=self.stores,
+            report=report,
+        )
 
     def compile(
         self, state: RoundState, key: Key, report: Report | None = None

@@ -34,7 +34,7 @@ def describe(experiment: "Experiment", seeds: int | None = None) -> Printed:
     why the run would be refused.
     """
     lanes, people = seeds or 1, population_of(experiment)
-    made = functions_of(experiment, people, lanes)
+    made = functions_of(experiment, people, lanes, jax.default_backend())
     state, _ = jax.eval_shape(made.start, people.train, jax.random.key(0), made.sim.hp)
     notes: list[str] = []
     try:

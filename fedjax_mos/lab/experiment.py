@@ -96,12 +96,13 @@ class Experiment(Method):
             return catalog.OTHER_GROUPED
         return catalog.DATASET_DEFAULTS.get(self.dataset_name, catalog.OTHER)
 
-    def build(self, *, lanes: int = 1) -> Assembled:
+    def build(self, *, lanes: int = 1, platform: str | None = None) -> Assembled:
         """Load the data and put the simulation together; nothing is compiled yet.
 
-        So many `lanes` will run as one program, which may want another layout.
+        So many `lanes` will run as one program, which may want another layout. For
+        another `platform` (cuda, tpu) it can be traced, exported and compiled here.
         """
-        return assemble(self, lanes)
+        return assemble(self, lanes, platform)
 
     def run(
         self,

@@ -18,6 +18,7 @@ from fedjax_mos.contents import contents
 from fedjax_mos.data.sources.dataset import Dataset
 from fedjax_mos.lab.files import whole
 from fedjax_mos.schedule import Schedule
+from fedjax_mos.target import DEFAULT, products, traced_for
 from fedjax_mos.tree import fingerprint
 from fedjax_mos.types import FederatedData
 
@@ -67,6 +68,8 @@ def config(experiment: "Experiment | None", kind: str, **more: Any) -> dict[str,
             name: version(name) for name in ("fedjax_mos", "jax", "flax", "optax")
         },
         "platform": jax.default_backend(),
+        # Of products, by the experiment or else by JAX's own setting.
+        "precision": traced_for("", products, experiment.precision)() or DEFAULT,
     }
 
 

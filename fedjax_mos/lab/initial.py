@@ -40,9 +40,10 @@ def begin_of(
     With `one_row` the state has one row, that all clients start with.
     Two programs: the models of a seed are those of all methods, and compiled once.
     """
+    options = compiler_options(sim.platform)
 
     def make() -> tuple["Experiment", Program]:
-        @partial(jax.jit, compiler_options=compiler_options())
+        @partial(jax.jit, compiler_options=options)
         def models(seed: jax.Array) -> tuple[Params, Key]:
             def one(seed: jax.Array) -> tuple[Params, Key]:
                 return initial_model(network, jax.random.key(seed))
@@ -53,7 +54,7 @@ def begin_of(
         return experiment, Program(models, known)
 
     def states(rows: int | None) -> Program:
-        @partial(jax.jit, compiler_options=compiler_options())
+        @partial(jax.jit, compiler_options=options)
         def made(data: FederatedData, params: Params, key: Key, hp: Hp) -> RoundState:
             init = partial(sim.init, rows=rows)
             if not key.shape:
@@ -64,7 +65,7 @@ def begin_of(
         known = None if sim.identity is None else f"{kind} of {sim.identity}"
         return Program(made, known)
 
-    model = (model_structure(experiment), people.token)
+    model = (model_structure(experiment), people.token, sim.platform)
     wide = jax.config.values["jax_enable_x64"]
     models = _MODELS.get((model, wide), make)[1]
     whole, short = states(None), states(1)

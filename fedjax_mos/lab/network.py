@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from fedjax_mos.client.losses import Apply, PerExample
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.population import Population
-from fedjax_mos.models.functions import as_model
+from fedjax_mos.models.functions import Model, as_model
+from fedjax_mos.target import traced_for
 from fedjax_mos.types import Forward, Key, Params, PyTree
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ def loss_of(experiment: "Experiment", people: Population) -> PerExample:
     return loss
 
 
-def network_of(experiment: "Experiment", people: Population) -> Network:
-    """The model, checked against the inputs."""
+def network_of(experiment: "Experiment", people: Population, platform: str) -> Network:
+    """The model as it is on a platform, checked against the inputs."""
     part = experiment.parts["model"]
-    made = part.spec.build(people.outputs)
-    model, normalise = as_model(made), people.normalise
+    made = as_model(part.spec.build(people.outputs))
+    traced: list[Any] = [
+        f and traced_for(platform, f, experiment.precision) for f in made
+    ]
+    model, normalise = Model(*traced), people.normalise
     x = people.train.x
     first = jax.eval_shape(lambda x: normalise(jax.tree.map(lambda v: v[:1], x)), x)
     try:

@@ -121,7 +121,8 @@ def _settings(experiments: "dict[str, Experiment | None]") -> Iterator[tuple[str
     if known:
         stored = folders.config(next(iter(known.values())), "report")
         versions = ", ".join(f"{n} {v}" for n, v in stored["versions"].items())
-        yield "Environment", html.escape(f"{versions}; platform {stored['platform']}")
+        where = f"platform {stored['platform']}, precision {stored['precision']}"
+        yield "Environment", html.escape(f"{versions}; {where}")
 
 
 def _words(result: Any) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 WORDS = ".command.json"  # what a folder may hold, beside its lock, when it is claimed
 _FREE = ("rounds",)  # of which a resumed run may have more
+_LATER = {"precision": "default"}  # fields that folders of earlier versions lack
 
 
 @contextmanager
@@ -176,7 +177,7 @@ def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 def asked(stored: dict[str, Any]) -> dict[str, Any]:
     """What a configuration asks for, but for the number of rounds."""
     fields = {n: v for n, v in stored["experiment"].items() if n not in _FREE}
-    return fields | {"options": stored["options"]}
+    return _LATER | fields | {"options": stored["options"]}
 
 
 def asked_by(experiment: "Experiment") -> dict[str, Any]:

@@ -102,6 +102,9 @@ class Setting:
     rows: str = "auto"
     """Where clients' rows are kept: memory, disk, or auto: on disk where memory does
     not hold them."""
+    precision: str = "default"
+    """Of the model's products: default, high, highest, bfloat16, tensorfloat32 or
+    float32. A CPU has float32 only; by default a TPU rounds factors to bfloat16."""
     eval_every: int = 1
     """Rounds between evaluations."""
     stop_at: float | None = None

@@ -17,6 +17,8 @@ _FLAGS = ("augment", "cohorts", "drop_nonfinite", "dropout_loss")
 # Nobody; every client with the server's model; also with one of its own, which the
 # client makes of it by a round's local steps of SGD.
 PER_CLIENT = ("off", "global", "personal")
+# Of matrix products, as JAX names them; the last three say how factors are rounded.
+PRECISIONS = ("default", "high", "highest", "bfloat16", "tensorfloat32", "float32")
 IMPORTANCE = ("size", "uniform")  # of a client, by name
 ROWS = ("auto", "memory", "disk")  # where clients' rows may be kept
 DIAGNOSTICS = (
@@ -69,6 +71,11 @@ def check_setting(setting: "Setting") -> None:
         )
     if setting.rows not in ROWS:
         raise ValueError(f"rows must be one of {', '.join(ROWS)}: got {setting.rows!r}")
+    if setting.precision not in PRECISIONS:
+        raise ValueError(
+            f"precision must be one of {', '.join(PRECISIONS)}: "
+            f"got {setting.precision!r}"
+        )
     check_integer("data_seed", setting.data_seed)
     if setting.data_seed < 0:
         raise ValueError(f"data_seed must not be negative: got {setting.data_seed}")

@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -20,6 +20,7 @@ from fedjax_mos.lab.population import Population
 from fedjax_mos.lab.structure import identity
 from fedjax_mos.samplers import pools
 from fedjax_mos.schedule import at_start
+from fedjax_mos.target import traced_for
 from fedjax_mos.types import (
     Backend,
     HostAssisted,
@@ -42,6 +43,7 @@ def simulation_of(
     network: Network,
     loss: PerExample,
     lanes: int,
+    platform: str,
 ) -> Simulation:
     """The simulation of a population with a network; so many `lanes` will run."""
     plan, ragged = _plan(experiment, people)
@@ -59,7 +61,7 @@ def simulation_of(
         name = experiment.backend
         if not isinstance(name, str):
             return name
-        return backend_named(name, network.shapes, slots, lanes, ragged)
+        return backend_named(name, network.shapes, slots, lanes, ragged, platform)
 
     made = {kind: experiment.parts[kind].spec for kind in _LINKS}
     sim = simulation(
@@ -74,13 +76,18 @@ def simulation_of(
     )
     # The layout may depend on what the token only summarises.
     layouts = (layout(slots).name, layout(people.clients).name)
-    known = identity(experiment, people.token, lanes, layouts)
-    if known is None:
-        return sim
-    warm = sim.warm_up
-    if warm is not None:
-        warm = dataclasses.replace(warm, identity=f"the warm-up of {known}")
-    return dataclasses.replace(sim, identity=known, warm_up=warm)
+    known = identity(experiment, people.token, lanes, layouts, platform)
+
+    def traced(sim: Simulation, identity: str | None) -> Simulation:
+        handed = partial(traced_for, platform, precision=experiment.precision)
+        init, step = handed(sim.init), handed(sim.step)
+        sim = dataclasses.replace(sim, init=init, step=step)
+        return dataclasses.replace(sim, identity=identity, platform=platform)
+
+    if sim.warm_up is not None:
+        first = traced(sim.warm_up, known and f"the warm-up of {known}")
+        sim = dataclasses.replace(sim, warm_up=first)
+    return traced(sim, known)
 
 
 def _local(

@@ -9,6 +9,9 @@ The form was chosen by measuring forward + backward, batch 10 (benchmarks/NOTES.
 Patches along the width with a sum of products over the height beat full patches by up
 to 1.8 times, or tie. On images the inner products of that form would be too short: with
 1 or 3 channels full patches are mostly faster, by up to 2.2 times.
+
+On accelerators the compilers' own convolutions move least (docs/accelerators.md):
+patches of few channels are padded to 128 lanes on a TPU, and more kernels on a GPU.
 """
 
 import functools
@@ -19,6 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedjax_mos import target
 from fedjax_mos.models.products import matmul
 
 _NHWC = ("NHWC", "HWIO", "NHWC")
@@ -32,13 +36,13 @@ def convolution(
     padding: str | Sequence[tuple[int, int]],
     **options: Any,
 ) -> jax.Array:
-    """`lax.conv_general_dilated` by the faster route for the default backend.
+    """`lax.conv_general_dilated` by the faster route for its platform.
 
-    Matrix products on CPU, `lax` elsewhere; decided when traced. It takes the same
+    Matrix products on CPU, `lax` elsewhere. It takes the same
     arguments, hence also fits `nn.Conv(..., conv_general_dilated=convolution)`.
     Layouts other than NHWC, groups and dilation always go to `lax`.
     """
-    if jax.default_backend() == "cpu" and _is_plain(lhs, rhs, **options):
+    if target.platform() == "cpu" and _is_plain(lhs, rhs, **options):
         precision = options.get("precision")
         return matmul_convolution(lhs, rhs, window_strides, padding, precision)
     return lax.conv_general_dilated(lhs, rhs, window_strides, padding, **options)
@@ -81,10 +85,17 @@ def max_pool(
     """Maximum over square windows of x [B, H, W, C], as PyTorch's `MaxPool2d`.
 
     The stride defaults to the window and incomplete windows are dropped. Equal maxima
-    share the gradient (PyTorch gives it to the first); the shares add up to one.
+    share the gradient (on a TPU, as in PyTorch, the first one has it); the shares add
+    up to one.
     """
     stride = window if stride is None else stride
     edge = (padding, padding, 0)
+    if target.platform() == "tpu":
+        # Strided slices are copies there: a step of a small network moved 4.3 GB with
+        # them and moves 1.8 GB with windows (docs/accelerators.md).
+        sizes = (1, window, window, 1), (1, stride, stride, 1)
+        edges = [(0, 0), edge[:2], edge[:2], (0, 0)]
+        return lax.reduce_window(x, -jnp.inf, lax.max, *sizes, edges)
     x = lax.pad(x, jnp.array(-jnp.inf, x.dtype), [(0, 0, 0), edge, edge, (0, 0, 0)])
     for axis in (1, 2):  # a maximum over a square is one over rows, then columns
         x = functools.reduce(jnp.maximum, _windows(x, axis, window, stride))

@@ -15,11 +15,15 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
+from fedjax_mos import target
+
 
 def matmul(x: jax.Array, kernel: jax.Array, precision: Any = None) -> jax.Array:
-    """x [..., n] @ kernel [n, features]; the route is for the default backend."""
-    if jax.default_backend() != "cpu":
+    """x [..., n] @ kernel [n, features], by the route for the platform it is for."""
+    if target.platform() != "cpu":
         return jnp.matmul(x, kernel, precision=precision)
+    # Asked for here: the products of its tangent may be traced elsewhere.
+    precision = precision or target.products()
     *outer, inputs = x.shape
     rows = x.reshape(math.prod(outer), inputs)
     return _matmul(rows, kernel, precision).reshape(*outer, kernel.shape[1])

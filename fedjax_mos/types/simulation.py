@@ -162,6 +162,7 @@ class Simulation:
     under: "Callable[[Sampler], Simulation] | None" = None
     # A text that says all that `step` was made from; None: objects of this process.
     identity: str | None = None
+    platform: str | None = None  # that it is traced for; None: the process's own
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Simulation) and self.step is other.step

@@ -63,7 +63,7 @@ IMAGES = weights((5, 5, 1, 32), (1024, 512))
 def test_choice(devices, params, cohort, lanes, expected, monkeypatch):
     """Idle cores, or a working set that leaves the cache."""
     monkeypatch.setattr(jax, "device_count", lambda: devices)
-    assert layout.choose(params, cohort, lanes) == expected
+    assert layout.choose(params, cohort, lanes, 1.0, "cpu") == expected
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_accelerators_do_everything_at_once(
     """Rules for caches of a CPU that make an accelerator wait, or idle ones."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "device_count", lambda: devices)
-    assert layout.choose(IMAGES, cohort, lanes) == (expected, None)
+    assert layout.choose(IMAGES, cohort, lanes, 1.0, "gpu") == (expected, None)
 
 
 def test_a_mesh_has_a_name():
@@ -97,11 +97,25 @@ def test_a_mesh_has_a_name():
             layout.backend_parts(wrong)
 
 
+def test_programs_for_other_machines_are_for_one_device():
+    """Two CPU devices that split the clients of a TPU's program."""
+    name = fm.Experiment().build(platform="tpu").sim.backend.name
+    assert name == "vmapped"
+
+
+def test_accelerators_do_as_much_at_once_as_fits():
+    """A large cohort that ends a run because its models do not fit the device."""
+    each = 4 * sum(leaf.size for leaf in jax.tree.leaves(IMAGES))
+    for memory, expected in ((8 * 25 * each, None), (8 * 24 * each, 13), (1, 1)):
+        found = layout.choose(IMAGES, 25, 1, 1.0, "gpu", memory)
+        assert found == (("chunked" if expected else "vmapped"), expected)
+
+
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
     """A cohort that waits for the idle steps of nearly all of its clients."""
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    assert layout.choose(SMALL, 10, 1, 2.9) == ("vmapped", None)
-    assert layout.choose(SMALL, 10, 1, 3.1) == ("chunked", 1)
+    assert layout.choose(SMALL, 10, 1, 2.9, "cpu") == ("vmapped", None)
+    assert layout.choose(SMALL, 10, 1, 3.1, "cpu") == ("chunked", 1)
     sizes = {"clients": 20, "partition": "dirichlet", "epochs": 1, "batch_size": 5}
     for alpha, name in ((100.0, "vmapped"), (0.05, "chunked:1")):
         given = fm.Experiment(cohort=4, **sizes, options={"partition.alpha": alpha})

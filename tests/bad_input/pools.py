@@ -88,6 +88,7 @@ FIELDS: dict[str, Pool] = {
     # Others need methods of some kind.
     "diagnostics": Pool(lambda text: (text,), ("squared_gradient_norm",), ("nope", "")),
     "per_client": name("off", "global", "personal", bad=("local",)),
+    "precision": name("default", "highest", "float32", bad=("exact", "fp8", "tf32")),
     "backend": name(
         "auto",
         "vmapped",

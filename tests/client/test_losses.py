@@ -1,10 +1,14 @@
 """Losses and metrics over masked batches."""
 
+import chex
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedjax_mos as fm
+from fedjax_mos.client.losses import cross_entropy
+from fedjax_mos.target import traced_for
 from tests import problem
 
 X, Y = problem.arrays()
@@ -117,3 +121,14 @@ def test_the_absolute_error_sums_over_a_label(shape):
     if shape == ():  # a network's column for plain numbers
         column = fm.losses.absolute_error(jnp.asarray(outputs)[:, None], jnp.asarray(y))
         np.testing.assert_allclose(column, expected, rtol=1e-5)
+
+
+def test_cross_entropy_is_the_same_on_accelerators():
+    """Another loss, or another gradient, than on a CPU."""
+    outputs = 3 * jax.random.normal(jax.random.key(0), (7, 4))
+    y = jnp.array([0, 1, 2, 3, 3, 0, 1])
+    found = [
+        jax.value_and_grad(lambda o, f=f: (f(o, y) * jnp.arange(7)).sum())(outputs)
+        for f in (cross_entropy, traced_for("tpu", cross_entropy))
+    ]
+    chex.assert_trees_all_close(*found, rtol=1e-5, atol=1e-6)

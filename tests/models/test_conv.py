@@ -8,6 +8,7 @@ import pytest
 from jax import lax
 
 from fedjax_mos.models.conv import convolution, matmul_convolution, max_pool
+from fedjax_mos.target import traced_for
 
 pytestmark = pytest.mark.thorough
 
@@ -104,13 +105,12 @@ def test_forward_mode():
     assert_close(tangents(ours), tangents(reference))
 
 
-def test_accelerators_use_lax(monkeypatch):
+def test_accelerators_use_lax():
     """The rule of choice: a native convolution elsewhere, matrix products on CPU."""
     x, kernel, strides, padding = case(TABLE[2])
     ours, _ = both(strides, padding)
     assert "convolution" not in jax.jit(ours).lower(x, kernel).as_text()
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    ours, _ = both(strides, padding)
+    ours = traced_for("cuda", ours)
     assert "stablehlo.convolution" in jax.jit(ours).lower(x, kernel).as_text()
 
 
@@ -161,13 +161,15 @@ def pool_reference(x, window, stride, padding):
     return y
 
 
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
 @pytest.mark.parametrize("window, stride, padding", [(2, 2, 0), (3, 2, 1), (3, 1, 0)])
-def test_pool_values_and_gradients(window, stride, padding):
+def test_pool_values_and_gradients(window, stride, padding, platform):
     """Against loops over windows; the gradient goes to each window's maximum."""
     x = random(2, 7, 6, 3)  # odd height: the last row of 2x2 windows is dropped
+    pool = traced_for(platform, max_pool)
 
     def weighted(x):
-        y = max_pool(x, window, stride, padding)
+        y = pool(x, window, stride, padding)
         return jnp.sum(y * jnp.arange(1.0, y.size + 1).reshape(y.shape)), y
 
     (_, y), gradient = jax.jit(jax.value_and_grad(weighted, has_aux=True))(x)
@@ -182,6 +184,20 @@ def test_pool_values_and_gradients(window, stride, padding):
 
 def test_equal_maxima_share_the_gradient():
     """Ties, frequent after a ReLU, must not multiply the gradient."""
-    gradient = jax.grad(lambda x: jnp.sum(max_pool(x)))(jnp.ones((1, 4, 4, 2)))
-    sums = gradient.reshape(2, 2, 2, 2, 2).sum((1, 3))
-    np.testing.assert_allclose(sums, 1)
+    for platform in ("cpu", "tpu"):
+        pool = traced_for(platform, max_pool)
+        gradient = jax.grad(lambda x, pool=pool: pool(x).sum())(jnp.ones((1, 4, 4, 2)))
+        sums = gradient.reshape(2, 2, 2, 2, 2).sum((1, 3))
+        np.testing.assert_allclose(sums, 1)
+
+
+def test_pool_of_a_tpu_has_second_derivatives():
+    """Hypergradients that work on a CPU only."""
+    x, pool = random(1, 4, 4, 2), traced_for("tpu", max_pool)
+
+    def curved(pool):
+        return lambda scale: jnp.sum(pool(jnp.sin(scale * x)))
+
+    for way in (jax.jacfwd(jax.grad(curved(pool))), jax.grad(jax.grad(curved(pool)))):
+        expected = jax.hessian(curved(max_pool))(1.0)
+        np.testing.assert_allclose(way(1.0), expected, rtol=1e-4)

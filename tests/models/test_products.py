@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_mos.models.products import matmul
+from fedjax_mos.target import traced_for
 
 pytestmark = pytest.mark.thorough
 
@@ -74,9 +75,21 @@ def test_any_leading_axes():
         chex.assert_trees_all_close(matmul(x, kernel), x @ kernel, rtol=1e-6)
 
 
-def test_accelerators_have_plain_products(monkeypatch):
+def test_accelerators_have_plain_products():
     """The detour where XLA needs none."""
     x, kernel = factors("written")
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    text = jax.jit(jax.grad(smooth(matmul), 1)).lower(x, kernel).as_text()
+    loss = traced_for("cuda", smooth(matmul))
+    text = jax.jit(jax.grad(loss, 1)).lower(x, kernel).as_text()
     assert "optimization_barrier" not in text
+
+
+def test_the_precision_is_that_of_the_forward_pass():
+    """Gradients that are rounded where the outputs were not to be."""
+    x, kernel = factors("written")
+    inner = jax.jit(smooth(matmul))  # whose tangent is traced when it is differentiated
+    for platform in ("cpu", "tpu"):
+        exact = traced_for(platform, inner, "highest")
+        text = jax.jit(jax.grad(exact, (0, 1))).lower(x, kernel).as_text()
+        products = [line for line in text.splitlines() if "dot_general" in line]
+        assert len(products) == 3
+        assert all("HIGHEST" in line for line in products), platform

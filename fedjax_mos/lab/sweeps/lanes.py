@@ -11,6 +11,7 @@ from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.structure import configuration, structure
 from fedjax_mos.lab.sweeps.grid import Configuration, check_most
 from fedjax_mos.lab.sweeps.members import member, value_of
+from fedjax_mos.machine import device_memory
 from fedjax_mos.tree import bytes_of
 from fedjax_mos.types import RoundState
 
@@ -100,16 +101,38 @@ def budget() -> int:
     """Bytes that the lanes of a piece may take, by the estimate of `fits`.
 
     On CPU wide lanes gain nothing and take longer to compile (benchmarks/NOTES.md):
-    4 MiB per device, about a core's cache. On an accelerator 1 GiB.
+    4 MiB per device, about a core's cache. On an accelerator that does not tell its
+    memory 1 GiB.
     """
     return 2**22 * jax.device_count() if jax.default_backend() == "cpu" else 2**30
 
 
 def fitting(experiment: Experiment) -> int:
-    """How many lanes of an experiment fit the budget."""
+    """How many lanes of an experiment fit the budget, or an accelerator's memory.
+
+    There the compiler is asked what one lane needs: a program more to compile, which
+    also counts activations.
+    """
     made = experiment.build(lanes=jax.device_count())
-    state, _ = jax.eval_shape(made.start, jax.random.key(0))
-    return fits(state, experiment.cohort)
+    state, key = jax.eval_shape(made.start, jax.random.key(0))
+    memory = device_memory()
+    if memory is None:
+        return fits(state, experiment.cohort)
+    block, args = made.block(state, key)
+    needs = block.lower(*args).compile().memory_analysis()  # type: ignore[attr-defined]
+    return jax.device_count() * within(memory, needs, bytes_of(state))
+
+
+def within(memory: int, needs: Any, state: int) -> int:
+    """How many lanes fit a device, by what the compiler says of a block of one lane.
+
+    A lane holds its state twice (the caller's and the block's own) and what the block
+    needs; the data are there once. A tenth of the memory is left to others.
+    """
+    data = needs.argument_size_in_bytes - state
+    made = needs.output_size_in_bytes - needs.alias_size_in_bytes
+    lane = 2 * state + needs.temp_size_in_bytes + made
+    return max(1, (memory * 9 // 10 - data) // lane)
 
 
 def fits(state: RoundState, cohort: int) -> int:

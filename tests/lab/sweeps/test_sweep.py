@@ -18,6 +18,7 @@ from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.stopping import LaneStop, stop_of
 from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.lab.sweeps import grid, lanes, members, piece_runs
+from fedjax_mos.tree import bytes_of
 from tests.lab.tiny import TINY
 
 RATES = [0.1, 0.2, 0.4]
@@ -526,3 +527,23 @@ def test_a_sweep_is_not_resumed_with_other_data(tmp_path):
     with pytest.raises(ValueError, match="same sweep.*data"):
         sweep(on(x + 1), lr=[0.1], out=tmp_path)
     assert sweep(on(x), lr=[0.1], out=tmp_path).complete
+
+
+def test_an_accelerator_s_memory_decides_the_width(monkeypatch):
+    """Lanes that do not fit, or a large device that does a few lanes at a time."""
+    one = fm.Experiment(clients=6, cohort=3, steps=2, batch_size=4)
+    made = one.build(lanes=jax.device_count())
+    state, key = jax.eval_shape(made.start, jax.random.key(0))
+    block, args = made.block(state, key)
+    needs = block.lower(*args).compile().memory_analysis()
+    size = bytes_of(state)
+    # Everything of five lanes: two states each, working memory, what is sent back.
+    sent = needs.output_size_in_bytes - needs.alias_size_in_bytes
+    five = 5 * (2 * size + needs.temp_size_in_bytes + sent)
+    whole = five + needs.argument_size_in_bytes - size
+    for memory, count in ((whole, 5), (whole - 100, 4), (0, 1)):
+        monkeypatch.setattr(
+            "fedjax_mos.lab.sweeps.lanes.device_memory",
+            lambda m=memory: -(-m * 10 // 9),
+        )
+        assert lanes.fitting(one) == count * jax.device_count()
