@@ -1,7 +1,7 @@
 """A hyperparameter with one value per round."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -84,4 +84,14 @@ def check_length(hp: PyTree, rounds: int) -> None:
             raise ValueError(
                 f"the schedule {name} must have a value for each of {rounds} rounds: "
                 f"got {len(leaf)}"
+            )
+
+
+def check_constant(kind: str, hp: Mapping[str, PyTree]) -> None:
+    """Raise a ValueError for a schedule of what shapes the data or the model."""
+    for name, value in hp.items():
+        if isinstance(value, Schedule):
+            raise ValueError(
+                f"{kind}.{name} must be one number, the same in all rounds: got a "
+                f"schedule of {len(value)}"
             )

@@ -114,11 +114,11 @@ def writable(path: Path, kind: str = "folder") -> Iterator[None]:
         ) from error
 
 
-def check_alone(method: "Method", settings: tuple[str, ...]) -> None:
+def check_alone(method: "Method", settings: tuple[str, ...], seeds: int | None) -> None:
     """Refuse options beside a config.json, which says everything."""
     from fedjax_mos.lab.setting import Method
 
-    if settings or method != Method():
+    if settings or seeds is not None or method != Method():
         raise ValueError("config says everything: give no other option with it")
 
 
@@ -128,6 +128,13 @@ def check_target(target: float | None) -> None:
 
     if target is not None:
         check_target(target, "accuracy")
+
+
+def check_track(track: tuple[str, ...]) -> None:
+    """Refuse trackers that are not known or not installed."""
+    from fedjax_mos.lab.trackers import check_trackers
+
+    check_trackers(track, Path())
 
 
 def end_run(folder: Path, shown: "Shown") -> None:

@@ -7,10 +7,9 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,7 +32,8 @@ from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import RunFolder, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
-from fedjax_mos.schedule import Schedule, check_length
+from fedjax_mos.lab.trackers import Track, check_trackers, telling, tracking
+from fedjax_mos.schedule import check_constant, check_length
 from fedjax_mos.types import Key, RoundState
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Experiment(Method):
         hp = {kind: self.parts[kind].spec.hp for kind in TRACED}  # checks all options
         check_length(hp, self.rounds)
         for kind in self.parts.keys() - hp.keys():
-            _check_constant(kind, self.parts[kind].spec.hp)
+            check_constant(kind, self.parts[kind].spec.hp)
 
     @cached_property
     def parts(self) -> Parts:
@@ -112,6 +112,7 @@ class Experiment(Method):
         target: float | None = None,
         picture: bool = True,
         checkpoint_every: float = EVERY,
+        track: Track = (),
     ) -> Result:
         """Train; with `seeds`, so many runs from `seed` on as one program.
 
@@ -120,9 +121,11 @@ class Experiment(Method):
         result is written there (with rounds to `target` and a `picture`), checkpoints
         every so many seconds until then, and the same call resumes a run that was
         ended; a finished one is read. A disk that refuses is said, and the result
-        returned.
+        returned. `track` names who is told the rows between blocks: csv, parquet,
+        tensorboard, wandb, trackio, or functions `(round, numbers by name)`.
         """
         self.check_seeds(seeds)
+        trackers = check_trackers(track, out)
         if not checkpoint_every >= 0:
             raise ValueError(
                 f"checkpoint_every must be a number of seconds: got {checkpoint_every}"
@@ -134,7 +137,10 @@ class Experiment(Method):
             if folder.done:
                 return folder.read()
             checkpoints = folder.checkpoints(checkpoint_every)
-            result = self._run(seeds, progress, stop, checkpoints)
+            with tracking(trackers, Path(out), folder.stored) as tell:
+                told = telling(tell, stop) if trackers else stop
+                result = self._run(seeds, progress, told, checkpoints)
+                tell(result.frame)
             folder.write(result, target, picture)
         return result
 
@@ -225,16 +231,6 @@ class Experiment(Method):
         given = [n for n, value in self.options.items() if folders.is_object(value)]
         homes = [options.home(name, self.parts) for name in given]
         return [".".join([kind, *path]) for kind, path in homes]
-
-
-def _check_constant(kind: str, hp: Mapping[str, Any]) -> None:
-    """Raise a ValueError for a schedule of what shapes the data or the model."""
-    for name, value in hp.items():
-        if isinstance(value, Schedule):
-            raise ValueError(
-                f"{kind}.{name} must be one number, the same in all rounds: got a "
-                f"schedule of {len(value)}"
-            )
 
 
 def check_experiment(experiment: object) -> None:
