@@ -94,7 +94,7 @@ def _cache() -> Finding:
 
 def _data() -> Iterator[Finding]:
     from fedjax_mos.data.sources.locate import locate
-    from fedjax_mos.data.sources.named import SOURCES
+    from fedjax_mos.data.sources.table import SOURCES
 
     always, found, absent = [], [], []
     for name, source in SOURCES.items():

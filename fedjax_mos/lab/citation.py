@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 
 from fedjax_mos.components import cited
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.lab.experiment import Experiment
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from fedjax_mos.backends.auto import backend_parts
 from fedjax_mos.data.partition_files import write_partition
 from fedjax_mos.data.partitions import Partition, histogram
-from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.data.sources.named import check_source
+from fedjax_mos.data.sources.named import check_source, is_grouped
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
 from fedjax_mos.engine.rollout import Report
@@ -91,7 +90,8 @@ class Experiment(Method):
     @property
     def dataset_defaults(self) -> catalog.DatasetDefaults:
         """The partition, model and target where nothing is said."""
-        if isinstance(self.dataset, Dataset) and self.dataset.groups is not None:
+        client = self.options.get("client", self.options.get("dataset.client"))
+        if is_grouped(self.dataset, client):
             return catalog.OTHER_GROUPED
         return catalog.DATASET_DEFAULTS.get(self.dataset_name, catalog.OTHER)
 

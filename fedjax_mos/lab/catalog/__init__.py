@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedjax_mos.components import cited, description
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.lab.catalog.algorithms import ALGORITHMS
 from fedjax_mos.lab.catalog.components import (
     CHANNELS,
