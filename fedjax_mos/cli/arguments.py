@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN
+from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN, progress
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -60,7 +60,8 @@ def experiment_of(method: "Method", settings: tuple[str, ...]) -> "Experiment":
 
 def starting() -> None:
     """Something to see at once: importing JAX takes a second or two."""
-    print("starting JAX", file=sys.stderr, flush=True)
+    if progress():
+        print("starting JAX", file=sys.stderr, flush=True)
 
 
 def all_cores() -> None:
@@ -141,6 +142,10 @@ def end_run(folder: Path, shown: "Shown") -> None:
     """Say where results are; exit with a status that says how it ended."""
     if shown.complete and not _is_written(folder):
         raise SystemExit(UNWRITTEN)  # why has been said
+    personal = [name for name in shown.frame if name.startswith("personal_")]
+    if personal:
+        mean = next(name for name in personal if name.endswith("_client_mean"))
+        print(f"of personal models: fedjax-mos table {folder} --metric {mean}")
     end(folder, shown.complete, f"fedjax-mos resume {folder} resumes it")
     if lost := shown.diverged:
         text = "; ".join(f"{name} in round {at}" for name, at in lost.items())

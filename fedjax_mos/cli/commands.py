@@ -5,6 +5,7 @@ from typing import Annotated
 
 import tyro
 
+from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     Flat,
     Settings,
@@ -74,6 +75,7 @@ def run(
             target=target,
             checkpoint_every=checkpoint_every,
             track=track,
+            progress=progress(),
         )
     print(result.text(target))
     end_run(folder, result)
@@ -99,7 +101,7 @@ def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> Non
     from fedjax_mos.lab import resume as lab
 
     all_cores()
-    found = lab.resume(folder, rounds)
+    found = lab.resume(folder, rounds, progress=progress())
     print(found.text())
     end_run(folder, found)
 
@@ -154,6 +156,7 @@ def compare_methods(
             target=target,
             checkpoint_every=checkpoint_every,
             track=track,
+            progress=progress(),
         )
     print(found.text(target))
     end_run(folder, found)

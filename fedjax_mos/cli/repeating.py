@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     all_cores,
     check_track,
@@ -63,6 +64,7 @@ def _compare_again(
             target=said.target,
             checkpoint_every=every,
             track=track,
+            progress=progress(),
         )
     print(found.text(said.target))
     end_run(folder, found)

@@ -12,7 +12,9 @@ from fedjax_mos.lab.run_folder import repeated
 from fedjax_mos.lab.trackers import tracked_in
 
 
-def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison:
+def resume(
+    folder: Path | str, rounds: int | None = None, *, progress: bool = True
+) -> Result | Comparison:
     """Resume a run or a comparison from its last checkpoint, to `rounds` rounds.
 
     A finished one is read. Trackers that were named are told what is new.
@@ -27,15 +29,24 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
         experiment, seeds, _ = repeated(folder / folders.CONFIG)
         more = _with_rounds(experiment, rounds)
         target = number_in(stored.get("asked_target"))
-        return more.run(seeds, out=folder, target=target, track=tracked_in(folder))
+        track = tracked_in(folder)
+        return more.run(
+            seeds, out=folder, target=target, track=track, progress=progress
+        )
     if kind != "comparison" or "experiments" not in stored:
         raise ValueError(
             f"{folder} holds a {kind}: give the same command again to resume it"
         )
     said = asked_in(folder / folders.CONFIG)
     members = {name: _with_rounds(one, rounds) for name, one in said.members.items()}
-    track = tracked_in(folder)
-    return compare(members, said.seeds, out=folder, target=said.target, track=track)
+    return compare(
+        members,
+        said.seeds,
+        out=folder,
+        target=said.target,
+        track=tracked_in(folder),
+        progress=progress,
+    )
 
 
 def _with_rounds(experiment: Experiment, rounds: int | None) -> Experiment:
