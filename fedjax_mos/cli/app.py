@@ -161,7 +161,9 @@ def check_flags(name: str, command: Callable[..., None], args: list[str]) -> Non
         hints = [f"did you mean --{close[0].replace('_', '-')}?"] if close else []
         if "set" in known:
             hints.append(f"options of components are given by --set {asked}=VALUE")
-        raise ValueError(f"{name} has no {flag}{': ' * bool(hints)}{'; '.join(hints)}")
+        raise ValueError(
+            f"{flag} is no option of {name}{': ' * bool(hints)}{'; '.join(hints)}"
+        )
 
 
 def components_by_name() -> Any:

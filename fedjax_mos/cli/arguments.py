@@ -142,7 +142,8 @@ def end_run(folder: Path, shown: "Shown") -> None:
     """Say where results are; exit with a status that says how it ended."""
     if shown.complete and not _is_written(folder):
         raise SystemExit(UNWRITTEN)  # why has been said
-    personal = [name for name in shown.frame if name.startswith("personal_")]
+    first = next(iter(shown.members.values())).frame
+    personal = [name for name in map(str, first) if name.startswith("personal_")]
     if personal:
         mean = next(name for name in personal if name.endswith("_client_mean"))
         print(f"of personal models: fedjax-mos table {folder} --metric {mean}")

@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ TRACKERS = (*_FILES, *WRITERS)
 
 def check_trackers(track: Track, out: Path | str | None) -> tuple[str | Log, ...]:
     """The trackers one by one, or a ValueError for what cannot be told anything."""
-    one = isinstance(track, str) or callable(track)
-    given = tuple(dict.fromkeys((track,) if one else track))
+    several = [track] if isinstance(track, str) or callable(track) else track
+    given = tuple(dict.fromkeys(several))
     for name in given:
         if callable(name):
             continue
@@ -51,7 +52,7 @@ def check_trackers(track: Track, out: Path | str | None) -> tuple[str | Log, ...
 def tracked_in(folder: Path) -> tuple[str, ...]:
     """The trackers, by name, of a run or of any member of a comparison."""
     found = [*folder.glob(_TOLD), *folder.glob(f"*/{_TOLD}")]
-    told = [name for path in sorted(found) for name in _read(path)["told"]]
+    told = [name for path in sorted(found) for name in _read(path)[1]]
     return tuple(name for name in dict.fromkeys(told) if name in TRACKERS)
 
 
@@ -75,7 +76,7 @@ def tracking(
 
     def tell(frame: "pd.DataFrame") -> None:
         for name, (log, _) in [*opened.items()]:
-            attempt(name, lambda log=log: log(frame))
+            attempt(name, partial(log, frame))
 
     try:
         yield tell
@@ -102,9 +103,9 @@ class _Marks:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        known = _read(path) if path.exists() else {"id": uuid.uuid4().hex, "told": {}}
-        self.id: str = known["id"]
-        self.told: dict[str, int] = known["told"]
+        self.id, self.told = uuid.uuid4().hex, dict[str, int]()
+        if path.exists():
+            self.id, self.told = _read(path)
 
     def set(self, name: str, last: int) -> None:
         # A run that was killed may be resumed from before what was told.
@@ -138,8 +139,8 @@ def _opened(
     def log(frame: "pd.DataFrame") -> None:
         # A resumed run comes with rows that were told before it was ended.
         new = frame[frame["round"] > marks.told[name]]
-        for number, rows in new.groupby("round"):
-            writer.log(int(number), _values(rows))
+        for number in new["round"].unique().tolist():
+            writer.log(number, _values(new[new["round"] == number]))
         writer.flush()
         marks.set(name, int(frame["round"].max()))
 
@@ -162,13 +163,13 @@ def _name(track: str | Log) -> str:
     return track if isinstance(track, str) else f"own {track.__name__}"
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """What `_Marks` wrote, or a ValueError."""
+def _read(path: Path) -> tuple[str, dict[str, int]]:
+    """The id and the marks that `_Marks` wrote, or a ValueError."""
     try:
         known = folders.read_json(path)
-        good = {"id": str(known["id"]), "told": dict(known["told"])}
-        if all(type(last) is int for last in good["told"].values()):
-            return good
+        told = {str(name): last for name, last in known["told"].items()}
+        if not all(type(last) is int for last in told.values()):
+            raise ValueError("rounds must be whole numbers")
+        return str(known["id"]), told
     except folders.DAMAGED as error:
         raise ValueError(f"{path} is damaged ({error!r})") from error
-    raise ValueError(f"{path} is damaged: it must hold numbers of rounds")

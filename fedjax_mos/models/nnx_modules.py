@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,8 @@ def from_nnx(make: Callable[[nnx.Rngs], nnx.Module]) -> Model:
     (5, 3)
     """
     abstract = nnx.eval_shape(make, nnx.Rngs(0))
-    graph, _, streams, others = nnx.split(abstract, nnx.Param, nnx.RngState, ...)
+    parts: tuple[Any, ...] = nnx.split(abstract, nnx.Param, nnx.RngState, ...)
+    graph, _, streams, others = parts
     kinds = {type(variable).__name__ for _, variable in nnx.to_flat_state(others)}
     check_variables(dict.fromkeys(kinds))
 
