@@ -11,7 +11,9 @@ import matplotlib.pyplot as plt
 
 import fedjax_mos as fm
 
-plain = {"algorithm": "fedavg", "sampler": "ucs", "rounds": 120, "eval_every": 4}
+# All 20 clients take part in every round.
+plain = {"algorithm": "fedavg", "sampler": "everyone", "clients": 20, "cohort": 20}
+plain |= {"rounds": 100, "eval_every": 4}
 
 
 def experiment(uplink="identity", **options):
@@ -27,13 +29,13 @@ def experiment(uplink="identity", **options):
 # %%
 CODECS = {
     "uncompressed": experiment(),
-    "top 1 %": experiment("compressed", codec="top_k", fraction=0.01),
+    "top 0.3 %": experiment("compressed", codec="top_k", fraction=0.003),
     "scaled sign": experiment("compressed", codec="sign"),
     "3 bits": experiment("compressed", codec="quantise", bits=3),
 }
 results = fm.compare(CODECS, seeds=2, progress=False)
 for name, result in results.members.items():
-    bits = result.frame["bits_up"].iloc[0] / 10
+    bits = result.frame["bits_up"].iloc[0] / 20
     print(f"{name:14} {bits / 1000:9.1f} kbit up per client and round")
 
 # %%
@@ -49,8 +51,8 @@ results.curves(x="bits")
 # %%
 sent = {
     "uncompressed": CODECS["uncompressed"],
-    "top 1 %": CODECS["top 1 %"],
-    "top 1 %, feedback": experiment("feedback", codec="top_k", fraction=0.01),
+    "top 0.3 %": CODECS["top 0.3 %"],
+    "top 0.3 %, feedback": experiment("feedback", codec="top_k", fraction=0.003),
     "scaled sign, feedback": experiment("feedback", codec="sign"),
 }
 compared = fm.compare(sent, seeds=2, progress=False)

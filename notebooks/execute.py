@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 SMALL = (
     "%matplotlib inline\n"
     "%config InlineBackend.figure_formats = ['png']\n"
-    "%config InlineBackend.print_figure_kwargs = {'bbox_inches': 'tight', 'dpi': 64}"
+    "%config InlineBackend.print_figure_kwargs = {'bbox_inches': 'tight', 'dpi': 72}"
 )
 
 

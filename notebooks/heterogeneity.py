@@ -127,13 +127,14 @@ for axis, (degree, compared) in zip(axes, found.items(), strict=True):
     means = compared.frame.groupby(["method", "round"]).test_accuracy.mean()
     for method in METHODS:
         axis.plot(means[method], label=method)
-    axis.set(title=degree, xlabel="round", xticks=range(0, 41, 10))
+    axis.set(title=degree, xlabel="round", xticks=range(0, 41, 10), ylim=(0.5, 1))
     axis.grid(alpha=0.3)
 axes[0].set_ylabel("test accuracy")
-axes[0].legend()
+axes[0].legend(loc="lower right", fontsize="small")
 plt.show()
 
 # %% [markdown]
-# The less clients agree, the wider the curves spread: what is nearly the same method
-# on mild data is far apart on strong data. The numbers above were not searched for:
-# do that for every method before you believe a ranking (the notebook *search*).
+# The less clients agree, the slower and rougher all curves become, and the more it
+# matters which method is used: those with momentum on the server lose least. The
+# numbers above were not searched for: do that for every method before you believe a
+# ranking (the notebook *search*).

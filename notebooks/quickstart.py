@@ -53,6 +53,11 @@ print(comparison.text(target=0.85))
 comparison.curves()
 
 # %% [markdown]
+# Both run with their best known numbers, and three seeds do not tell them apart: that
+# is what the bands and the ± are for. Where clients agree less it makes a difference
+# (the notebook *heterogeneity*).
+
+# %% [markdown]
 # ## 2. Your own arrays, loss and parameters
 #
 # Two interleaved spirals. Each client sees one sector of the plane, so none of them

@@ -79,5 +79,5 @@ comparison = fm.compare(
 )
 print(comparison.printed(baseline="constant, by halving").text())
 figure = comparison.curves()
-figure.axes[1].set(xlim=(30, 50), ylim=(90, 98))
+figure.axes[1].set(xlim=(30, 50), ylim=(0.9, 0.98))
 display(figure)
