@@ -1,5 +1,6 @@
 """What people new to the command line type first, and what they are told."""
 
+import inspect
 import json
 import re
 
@@ -96,3 +97,10 @@ def test_variants_are_told_apart():
         rows = catalog.listing()[table]
         told = [(r["description"], str(r["options"]), str(r["channels"])) for r in rows]
         assert len({t[0] for t in told}) == len({*told}), table
+
+
+@pytest.mark.parametrize("function", [fm.federate, fm.arrays, fm.selection])
+def test_help_is_short(function):
+    """Twenty lines of what an array may be made from."""
+    text = str(inspect.signature(function))
+    assert "ArrayLike" in text and len(text) < 500

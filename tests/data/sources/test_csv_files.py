@@ -9,6 +9,9 @@ from fedjax_mos.data.sources import files, load
 from fedjax_mos.data.sources.named import is_grouped
 
 
+HALVES = ["train", "train", "test", "test"] * 10  # with both labels
+
+
 def frame(rows=40):
     """Owners a to d, two features of different scale, labels in words."""
     number = np.arange(rows)
@@ -46,11 +49,11 @@ def test_columns_by_their_usual_names(written):
 def test_columns_by_other_names(written):
     """Any column may be the label, the owner or the split."""
     other = {"client": "who", "label": "parity"}
-    table = frame().rename(columns=other).assign(part=["train", "test"] * 20)
+    table = frame().rename(columns=other).assign(part=HALVES)
     data = load(written(table), label="parity", client="who", split="part")
     assert len(data.train.y) == len(data.test.y) == 20
     assert data.classes == 2 and data.groups is not None and data.train.x.shape[1] == 3
-    as_it_is = load(written(frame().assign(split=["train", "test"] * 20)))
+    as_it_is = load(written(frame().assign(split=HALVES)))
     assert len(as_it_is.train.y) == 20
 
 
