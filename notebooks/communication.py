@@ -60,8 +60,8 @@ print(compared.text())
 
 # %% [markdown]
 # The picture to keep: upward bits against accuracy. The downward messages are still
-# whole models (`downlink` and `broadcast` compress those), which is why the last
-# column of the table shrinks by less.
+# whole models (`downlink` and `broadcast` compress those), which is why the table's sum
+# of both only halves.
 
 # %%
 figure, axis = plt.subplots(figsize=(7, 3.4))

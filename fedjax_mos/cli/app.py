@@ -91,12 +91,12 @@ def help_text() -> str:
 
 
 _words: list[str] = []
-_QUIET = "--quiet"
+QUIET = "--quiet"
 
 
 def progress() -> bool:
     """Whether the command under way shall show how far it is."""
-    return _QUIET not in _words
+    return QUIET not in _words
 
 
 def words() -> list[str]:
@@ -118,7 +118,7 @@ def call(name: str, args: list[str]) -> None:
 
     module, function, _ = COMMANDS[name]
     command = getattr(importlib.import_module(f"fedjax_mos.cli.{module}"), function)
-    args = [word for word in args if word != _QUIET]
+    args = [word for word in args if word != QUIET]
     check_flags(name, command, args)
     with components_by_name():
         tyro.cli(command, prog=f"fedjax-mos {name}", args=args)

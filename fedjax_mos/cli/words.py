@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedjax_mos.cli.app import COMMANDS, call, words
+from fedjax_mos.cli.app import COMMANDS, QUIET, call, progress, words
 from fedjax_mos.cli.arguments import end, results_in
 
 
@@ -57,4 +57,5 @@ def say_again(said: list[str], folder: Path | None) -> None:
         if not skip and word != "--out" and not word.startswith("--out="):
             kept.append(word)
         skip = word == "--out"
+    kept = [word for word in kept if word != QUIET] + [QUIET] * (not progress())
     call(name, kept if folder is None else [*kept, "--out", str(folder)])

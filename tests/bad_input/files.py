@@ -289,6 +289,7 @@ def config(rng: random.Random) -> Input:
         stored["experiment"][name] = value
         path.write_text(json.dumps(stored))
         told = (repr(value), str(value), *shown(str(value)))
+        told += (f"({len(value)},)",) if isinstance(value, list) else ()
         return Input("config", words, ((name, told),))
     if kind < 0.85:
         value = rng.choice([0, -1, "2", 1.5, [], True, 2**31])

@@ -8,7 +8,6 @@ import fedjax_mos as fm
 from fedjax_mos.data.sources import files, load
 from fedjax_mos.data.sources.named import is_grouped
 
-
 HALVES = ["train", "train", "test", "test"] * 10  # with both labels
 
 
