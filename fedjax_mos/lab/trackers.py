@@ -18,6 +18,7 @@ from fedjax_mos.engine.run import Stop
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.catalog.entry import check_name
 from fedjax_mos.lab.files import whole
+from fedjax_mos.lab.setting_checks import as_tuple
 from fedjax_mos.lab.tracker_writers import WRITERS, Log, Writer
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ TRACKERS = (*_FILES, *WRITERS)
 def check_trackers(track: Track, out: Path | str | None) -> tuple[str | Log, ...]:
     """The trackers one by one, or a ValueError for what cannot be told anything."""
     several = [track] if isinstance(track, str) or callable(track) else track
-    given = tuple(dict.fromkeys(several))
+    given = as_tuple("track", several)
     for name in given:
         if callable(name):
             continue
+        if not isinstance(name, str):
+            raise ValueError(f"track must hold names or functions: got {name!r}")
         check_name("track", TRACKERS, name)
         package = WRITERS[name].package if name in WRITERS else "pandas"
         if find_spec(package) is None:
@@ -46,7 +49,7 @@ def check_trackers(track: Track, out: Path | str | None) -> tuple[str | Log, ...
             )
     if given and out is None:
         raise ValueError("track needs out, a folder that knows what was told: got None")
-    return given
+    return tuple(dict.fromkeys(given))
 
 
 def tracked_in(folder: Path) -> tuple[str, ...]:
@@ -65,7 +68,7 @@ def tracking(
     One that fails while the run is under way is said and told nothing more.
     """
     marks = _Marks(folder / _TOLD)
-    opened = {_name(one): _opened(one, folder, marks, config) for one in track}
+    opened: dict[str, tuple[Tell, Callable[[], None]]] = {}
 
     def attempt(name: str, what: Callable[[], None]) -> None:
         try:
@@ -79,6 +82,9 @@ def tracking(
             attempt(name, partial(log, frame))
 
     try:
+        for number, one in enumerate(track, 1):
+            name = one if isinstance(one, str) else f"function {number}"
+            opened[name] = _opened(one, name, folder, marks, config)
         yield tell
     finally:
         for name, (_, close) in [*opened.items()]:
@@ -114,10 +120,13 @@ class _Marks:
 
 
 def _opened(
-    track: str | Log, folder: Path, marks: _Marks, config: Mapping[str, Any]
+    track: str | Log,
+    name: str,
+    folder: Path,
+    marks: _Marks,
+    config: Mapping[str, Any],
 ) -> tuple[Tell, Callable[[], None]]:
     """Functions that tell a tracker the frame so far, and that it is over."""
-    name = _name(track)
     if track in _FILES:
         path = folder / f"track.{track}"
 
@@ -157,10 +166,6 @@ def _values(rows: "pd.DataFrame") -> dict[str, float]:
             if isinstance(value, bool | int | float) and math.isfinite(value):
                 found[f"{name}{end}"] = float(value)
     return found
-
-
-def _name(track: str | Log) -> str:
-    return track if isinstance(track, str) else f"own {track.__name__}"
 
 
 def _read(path: Path) -> tuple[str, dict[str, int]]:

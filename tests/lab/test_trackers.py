@@ -118,9 +118,10 @@ def test_a_tracker_that_fails_costs_no_run(tmp_path, capsys):
     def broken(number, values):
         raise ConnectionError("no answer")
 
+    broken.__name__ = tell.__name__  # two functions of one name are two trackers
     result = run(tmp_path, [broken, tell])
     assert result.complete and len(told) == 23
-    assert capsys.readouterr().err.count("own broken is told nothing more") == 1
+    assert capsys.readouterr().err.count("function 1 is told nothing more") == 1
 
 
 @pytest.mark.parametrize(
@@ -128,6 +129,8 @@ def test_a_tracker_that_fails_costs_no_run(tmp_path, capsys):
     [
         ("nope", "track must be one of csv, parquet, tensorboard, wandb, trackio"),
         (["csv", "wandbb"], "did you mean wandb"),
+        (5, "track must be a sequence: got 5"),
+        ([["csv"]], "track must hold names or functions"),
     ],
 )
 def test_unknown_trackers_are_refused(tmp_path, track, message):
