@@ -36,10 +36,10 @@ def source(path: Path) -> nbformat.NotebookNode:
 
 
 def small(picture: str) -> str:
-    """A picture with 64 colours, a third of its size."""
+    """A picture with 256 colours, half its size."""
     image = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
     out = io.BytesIO()
-    image.quantize(64, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    image.quantize(256, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return base64.b64encode(out.getvalue()).decode()
 
 
