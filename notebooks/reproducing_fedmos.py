@@ -102,7 +102,7 @@ print(best.printed([0.9, 0.95], baseline="FedAvg").text())
 # %% [markdown]
 # Now FedMoS needs a quarter to a third fewer rounds than FedAvg, and ends where FedAvg
 # does. Rounds are not all that it costs: STEM and FedMoS compute about two gradients in
-# a local step, FedAvg one. Counted in gradients, on the right, the lead is gone. Where
+# a local step, FedAvg one. Counted in gradients, on the right, FedAvg is ahead. Where
 # rounds are dear and computing is cheap, as between a server and phones, the middle is
 # the picture that counts.
 
