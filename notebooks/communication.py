@@ -59,9 +59,9 @@ compared = fm.compare(sent, seeds=2, progress=False)
 print(compared.text())
 
 # %% [markdown]
-# This setting suits feedback: all clients take part, and very little is sent. With 10 of
-# 100 clients in a round and top 1 % it made no difference in the same comparison (94.2
-# and 94.4 % after 120 rounds, two seeds).
+# This setting suits feedback: all clients take part, and very little is sent. With 10
+# of 100 clients in a round and top 1 % it made no difference in the same comparison
+# (94.2 and 94.4 % after 120 rounds, two seeds).
 #
 # The picture to keep: upward bits against accuracy. The downward messages are still
 # whole models (`downlink` and `broadcast` compress those), which is why the table's sum
