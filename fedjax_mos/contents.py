@@ -154,4 +154,6 @@ def _is_library(module: str | None) -> bool:
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:  # part of Python itself, or made on the fly
         return module.partition(".")[0] in sys.stdlib_module_names
-    return str(file).startswith(_LIBRARIES)
+    # An environment may see the packages of another.
+    shared = {"site-packages", "dist-packages"}.intersection(Path(file).parts)
+    return bool(shared) or str(file).startswith(_LIBRARIES)

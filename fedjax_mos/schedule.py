@@ -87,7 +87,7 @@ def check_length(hp: PyTree, rounds: int) -> None:
             )
 
 
-def check_constant(kind: str, hp: Mapping[str, Any]) -> None:
+def check_constant(kind: str, hp: Mapping[str, PyTree]) -> None:
     """Raise a ValueError for a schedule of what shapes the data or the model."""
     for name, value in hp.items():
         if isinstance(value, Schedule):

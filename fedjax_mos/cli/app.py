@@ -1,13 +1,16 @@
 """Simulate federated learning: fedjax-mos COMMAND [options]."""
 
 import atexit
+import dataclasses
 import difflib
 import gc
 import importlib
+import inspect
 import os
 import sys
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from fedjax_mos._version import __version__
@@ -100,11 +103,20 @@ def _collect_rarely() -> None:
 def help_text() -> str:
     """What `fedjax-mos --help` prints."""
     lines = [f"  {name:<10} {about}" for name, (_, _, about) in COMMANDS.items()]
-    tail = "`fedjax-mos COMMAND --help` shows the options of a command."
-    return "\n".join([__doc__ or "", "", *lines, "", tail])
+    tail = [
+        "`fedjax-mos COMMAND --help` shows the options of a command;",
+        "`fedjax-mos COMMAND --quiet` shows no progress.",
+    ]
+    return "\n".join([__doc__ or "", "", *lines, "", *tail])
 
 
 _words: list[str] = []
+QUIET = "--quiet"
+
+
+def progress() -> bool:
+    """Whether the command under way shall show how far it is."""
+    return QUIET not in _words
 
 
 def words() -> list[str]:
@@ -126,6 +138,8 @@ def call(name: str, args: list[str]) -> None:
 
     module, function, _ = COMMANDS[name]
     command = getattr(importlib.import_module(f"fedjax_mos.cli.{module}"), function)
+    args = [word for word in args if word != QUIET]
+    check_flags(name, command, args)
     with components_by_name():
         tyro.cli(command, prog=f"fedjax-mos {name}", args=args)
 
@@ -148,6 +162,28 @@ def check_words(args: list[str]) -> None:
         if name in seen and name not in _MANY:
             raise ValueError(f"{name} must be given once: got {seen[name]} and {word}")
         seen[name] = word
+
+
+def check_flags(name: str, command: Callable[..., None], args: list[str]) -> None:
+    """Refuse a flag that a command does not have; say what to write instead."""
+    known: set[str] = {"help"}
+    for parameter in inspect.signature(command).parameters.values():
+        kind, *marks = typing.get_args(parameter.annotation) or (None,)
+        named = [mark.name for mark in marks if getattr(mark, "name", None)]
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        known.update([f.name for f in fields] or named or [parameter.name])
+    for word in args:
+        flag = word.partition("=")[0]
+        asked = flag[2:].removeprefix("no-").replace("-", "_")
+        if not flag.startswith("--") or asked in known or asked.startswith("tyro"):
+            continue
+        close = difflib.get_close_matches(asked, known, n=1)
+        hints = [f"did you mean --{close[0].replace('_', '-')}?"] if close else []
+        if "set" in known:
+            hints.append(f"options of components are given by --set {asked}=VALUE")
+        raise ValueError(
+            f"{flag} is no option of {name}{': ' * bool(hints)}{'; '.join(hints)}"
+        )
 
 
 def components_by_name() -> Any:

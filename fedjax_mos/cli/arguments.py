@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN
+from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN, progress
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -60,7 +60,8 @@ def experiment_of(method: "Method", settings: tuple[str, ...]) -> "Experiment":
 
 def starting() -> None:
     """Something to see at once: importing JAX takes a second or two."""
-    print("starting JAX", file=sys.stderr, flush=True)
+    if progress():
+        print("starting JAX", file=sys.stderr, flush=True)
 
 
 def all_cores() -> None:
@@ -121,11 +122,11 @@ def writable(path: Path, kind: str = "folder") -> Iterator[None]:
         ) from error
 
 
-def check_alone(method: "Method", settings: tuple[str, ...]) -> None:
+def check_alone(method: "Method", settings: tuple[str, ...], seeds: int | None) -> None:
     """Refuse options beside a config.json, which says everything."""
     from fedjax_mos.lab.setting import Method
 
-    if settings or method != Method():
+    if settings or seeds is not None or method != Method():
         raise ValueError("config says everything: give no other option with it")
 
 
@@ -137,12 +138,24 @@ def check_target(target: float | None) -> None:
         check_target(target, "accuracy")
 
 
+def check_track(track: tuple[str, ...]) -> None:
+    """Refuse trackers that are not known or not installed."""
+    from fedjax_mos.lab.trackers import check_trackers
+
+    check_trackers(track, Path())
+
+
 def end_run(folder: Path, shown: "Shown") -> None:
     """Say where results are; exit with a status that says how it ended."""
     from fedjax_mos.processes import is_first
 
     if shown.complete and is_first() and not _is_written(folder):
         raise SystemExit(UNWRITTEN)  # why has been said
+    first = next(iter(shown.members.values())).frame
+    personal = [name for name in map(str, first) if name.startswith("personal_")]
+    if personal:
+        mean = next(name for name in personal if name.endswith("_client_mean"))
+        print(f"of personal models: fedjax-mos table {folder} --metric {mean}")
     end(folder, shown.complete, f"fedjax-mos resume {folder} resumes it")
     if lost := shown.diverged:
         text = "; ".join(f"{name} in round {at}" for name, at in lost.items())

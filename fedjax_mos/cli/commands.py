@@ -5,12 +5,14 @@ from typing import Annotated
 
 import tyro
 
+from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     Flat,
     Settings,
     all_cores,
     check_alone,
     check_target,
+    check_track,
     end_run,
     experiment_of,
     results_in,
@@ -23,17 +25,20 @@ from fedjax_mos.lab.setting import Method, Setting
 
 def run(
     method: Annotated[Method, *Flat],
+    seeds: int | None = None,
     settings: Settings = (),
     out: Path | None = None,
     target: float | None = None,
     config: Path | None = None,
     checkpoint_every: float = 60.0,
+    track: tuple[str, ...] = (),
     processes: Annotated[Processes, *Flat] = ALONE,
 ) -> None:
     """Run one experiment and write its history, summary and curves to a folder.
 
     Args:
         method: What to run.
+        seeds: Number of seeds, from --seed on, run as one program.
         settings: Any option of any component: --set lr=0.1 --set partition.alpha=0.3.
         out: Folder for the results; by default a new one under runs/. One of the same
             run is resumed.
@@ -41,24 +46,28 @@ def run(
         config: The config.json of earlier results of any command, to be repeated as
             they were.
         checkpoint_every: Seconds between checkpoints, from which the run is resumed.
+        track: Who is told the rows while it runs: csv, parquet, tensorboard, wandb,
+            trackio.
         processes: Others that run this together.
     """
     with joined(processes):
         if config is not None:
             from fedjax_mos.cli.repeating import kind_in, repeat
 
-            check_alone(method, settings)
+            check_alone(method, settings, seeds)
             if (kind := kind_in(config)) != "run":
-                return repeat(config, kind, out, checkpoint_every)
+                return repeat(config, kind, out, checkpoint_every, track)
         starting()
         from fedjax_mos.lab.run_folder import check_data, repeated
 
-        seeds = data = None
+        data = None
         if config is None:
             experiment = experiment_of(method, settings)
         else:
             experiment, seeds, data = repeated(config)
         check_target(target)
+        check_track(track)
+        experiment.check_seeds(seeds)
         all_cores()
         # All that is wrong is said before a folder is.
         experiment.build(lanes=seeds or 1)
@@ -66,7 +75,12 @@ def run(
             check_data(config, experiment, data)
         with results_in(out, experiment.title.replace("/", "-")) as folder:
             result = experiment.run(
-                seeds, out=folder, target=target, checkpoint_every=checkpoint_every
+                seeds,
+                out=folder,
+                target=target,
+                checkpoint_every=checkpoint_every,
+                track=track,
+                progress=progress(),
             )
         print(result.text(target))
         end_run(folder, result)
@@ -92,7 +106,7 @@ def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> Non
     from fedjax_mos.lab import resume as lab
 
     all_cores()
-    found = lab.resume(folder, rounds)
+    found = lab.resume(folder, rounds, progress=progress())
     print(found.text())
     end_run(folder, found)
 
@@ -107,6 +121,7 @@ def compare_methods(
     out: Path | None = None,
     target: float | None = None,
     checkpoint_every: float = 60.0,
+    track: tuple[str, ...] = (),
     processes: Annotated[Processes, *Flat] = ALONE,
 ) -> None:
     """Compare methods on the same data, batches and (per sampler) cohorts.
@@ -124,6 +139,8 @@ def compare_methods(
             comparison is resumed.
         target: Test accuracy of "rounds to target"; by default the data set's.
         checkpoint_every: Seconds between checkpoints, from which a run is resumed.
+        track: Who is told the rows while it runs: csv, parquet, tensorboard, wandb,
+            trackio.
         processes: Others that run this together.
     """
     with joined(processes):
@@ -135,6 +152,7 @@ def compare_methods(
         given = options.parse(settings)
         members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
         check_target(target)
+        check_track(track)
         all_cores()
         for member in members.values():
             member.build(lanes=seeds)  # all that is wrong is said before a folder is
@@ -145,6 +163,8 @@ def compare_methods(
                 out=folder,
                 target=target,
                 checkpoint_every=checkpoint_every,
+                track=track,
+                progress=progress(),
             )
         print(found.text(target))
         end_run(folder, found)

@@ -75,6 +75,8 @@ def _devices() -> Finding:
 
 
 def _cache() -> Finding:
+    import jax
+
     from fedjax_mos.machine import cache_folder, keep_programs, keeps_programs
     from fedjax_mos.memory import gib
 
@@ -83,10 +85,17 @@ def _cache() -> Finding:
     if not keeps_programs():
         do = "make it writable, or set XDG_CACHE_HOME to a folder that is"
         return Finding("cache", f"{folder} is not used: nothing is kept", do)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    free = shutil.disk_usage(folder).free
+    # JAX_COMPILATION_CACHE_DIR moves programs away from the rest.
+    programs = Path(jax.config.values["jax_compilation_cache_dir"] or folder)
+    places = [folder, *([] if programs.is_relative_to(folder) else [programs])]
+    size = sum(p.stat().st_size for at in places for p in at.rglob("*") if p.is_file())
+    there = next(
+        path for path in (programs, *programs.absolute().parents) if path.exists()
+    )
+    free = shutil.disk_usage(there).free
     says = (
-        f"{folder}, {gib(size)} (programs and data; may be deleted), {gib(free)} free"
+        f"{' and '.join(map(str, places))}, {gib(size)} (programs and data; may be "
+        f"deleted), {gib(free)} free"
     )
     do = "free some space, or set XDG_CACHE_HOME" if free < _LITTLE else ""
     return Finding("cache", says, do)
@@ -94,7 +103,7 @@ def _cache() -> Finding:
 
 def _data() -> Iterator[Finding]:
     from fedjax_mos.data.sources.locate import locate
-    from fedjax_mos.data.sources.named import SOURCES
+    from fedjax_mos.data.sources.table import SOURCES
 
     always, found, absent = [], [], []
     for name, source in SOURCES.items():

@@ -5,7 +5,7 @@ from typing import Literal
 
 import tyro
 
-from fedjax_mos.cli.app import words
+from fedjax_mos.cli.app import progress, words
 from fedjax_mos.cli.arguments import all_cores, end, starting
 
 
@@ -57,6 +57,7 @@ def reproduce_card(
         data_dir=data_dir,
         checkpoint_every=checkpoint_every,
         command=as_command(words()),
+        progress=progress(),
     )
     print(found.markdown())
     end(folder, found.complete, "the same command resumes it")

@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from fedjax_mos.cli.arguments import all_cores, end_run, results_in, starting
+from fedjax_mos.cli.app import progress
+from fedjax_mos.cli.arguments import (
+    all_cores,
+    check_track,
+    end_run,
+    results_in,
+    starting,
+)
 from fedjax_mos.cli.words import said_in, say_again
 
 
@@ -18,11 +25,15 @@ def kind_in(config: Path) -> str:
         ) from error
 
 
-def repeat(config: Path, kind: str, out: Path | None, every: float) -> None:
+def repeat(
+    config: Path, kind: str, out: Path | None, every: float, track: tuple[str, ...]
+) -> None:
     """What a config.json that is of no run tells, in a folder of its own."""
     if kind == "comparison":
-        _compare_again(config, out, every)
+        _compare_again(config, out, every, track)
         return
+    if track:
+        raise ValueError(f"track is for runs and comparisons: {config} is of a {kind}")
     said = said_in(config.parent)
     if said is None:
         raise ValueError(
@@ -32,12 +43,15 @@ def repeat(config: Path, kind: str, out: Path | None, every: float) -> None:
     say_again(said, out)
 
 
-def _compare_again(config: Path, out: Path | None, every: float) -> None:
+def _compare_again(
+    config: Path, out: Path | None, every: float, track: tuple[str, ...]
+) -> None:
     starting()
     from fedjax_mos.lab.compare import compare
     from fedjax_mos.lab.comparison_folder import asked_in
     from fedjax_mos.lab.run_folder import check_data
 
+    check_track(track)
     said = asked_in(config)
     all_cores()
     for name, before in said.data.items():
@@ -49,6 +63,8 @@ def _compare_again(config: Path, out: Path | None, every: float) -> None:
             out=folder,
             target=said.target,
             checkpoint_every=every,
+            track=track,
+            progress=progress(),
         )
     print(found.text(said.target))
     end_run(folder, found)

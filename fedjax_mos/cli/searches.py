@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     All,
     Flat,
@@ -94,6 +95,7 @@ def search_options(
             metric=metric,
             width=width,
             out=folder,
+            progress=progress(),
             **tried,
         )
     print(found.text(target))
@@ -122,7 +124,9 @@ def _search_all(
     all_cores()
     draws = DRAWS if random is None else random
     with resumable(out, "search") as folder:
-        found = search_all(experiment, random=draws, seeds=seeds, out=folder)
+        found = search_all(
+            experiment, random=draws, seeds=seeds, out=folder, progress=progress()
+        )
     print(found.printed(target).text())
     print(f"{folder / 'tuned.toml'} has the numbers")
     end(folder, found.complete, f"fedjax-mos resume {folder} resumes it")

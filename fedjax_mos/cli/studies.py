@@ -1,9 +1,11 @@
 """Commands that train many times: sweeps and tunings."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     Flat,
     Over,
@@ -82,6 +84,7 @@ def sweep_options(
                 width=width,
                 out=folder,
                 checkpoint_every=checkpoint_every,
+                progress=progress(),
                 **tried,
             )
         print(cube.text(target, metric))
@@ -164,15 +167,24 @@ def tune_numbers(
             step_size=step_size,
             horizon=horizon,
             out=folder,
+            progress=progress(),
         )
-    print(tuned.table().to_string(float_format="{:.4g}".format))
+    print(tuned.text())
     written(lambda: tuned.write(folder), folder)
     if wild := int((tuned.frame["unstable"] != "").sum()):
         print(f"{wild} points had an unstable horizon: see trajectory.csv")
     if versus_sweep and tuned.complete:
         names = wrt or tuple(shaped) or None
         sweeping = folder / "sweep"
-        cube = random_baseline(experiment, names, tuned, seeds=seeds, out=sweeping)
+        if progress():
+            print(
+                "now a random sweep of the same cost, to compare with "
+                "(--no-versus-sweep leaves it out)",
+                file=sys.stderr,
+            )
+        cube = random_baseline(
+            experiment, names, tuned, seeds=seeds, out=sweeping, progress=progress()
+        )
         written(lambda: tuned.write(folder, cube), folder)
         found = cube.cells(tuned.objective)["mean"].min()
         cost = "the same cost" if cube.complete else "less cost (interrupted)"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedjax_mos.cli.app import COMMANDS, call, words
+from fedjax_mos.cli.app import COMMANDS, QUIET, call, progress, words
 from fedjax_mos.cli.arguments import end, results_in
 from fedjax_mos.cli.together import NAMES
 
@@ -51,7 +51,8 @@ def said_in(folder: Path) -> list[str] | None:
 
 def say_again(said: list[str], folder: Path | None) -> None:
     """The same command with this folder, or with a new one."""
-    name, *kept = _without(said, "--out")
+    name, *kept = [word for word in _without(said, "--out") if word != QUIET]
+    kept += [QUIET] * (not progress())
     call(name, kept if folder is None else [*kept, "--out", str(folder)])
 
 

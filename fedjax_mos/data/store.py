@@ -4,6 +4,9 @@ Memory is O(examples + clients) however unequal the clients are, and clients may
 examples.
 """
 
+# `help` then shows ArrayLike, not all that it stands for.
+from __future__ import annotations
+
 import jax
 import jax.numpy as jnp
 import numpy as np

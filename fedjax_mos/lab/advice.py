@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from fedjax_mos.channels import advised_constant, threshold
 from fedjax_mos.data.generated import Generated
-from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.named import is_grouped
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.schedule import at_start
 from fedjax_mos.types import FederatedData, SamplerTools
 
@@ -57,8 +57,7 @@ def _clients(experiment: "Experiment", name: str) -> int:
         return dataset.size.shape[0]
     source = SOURCES.get(dataset) if isinstance(dataset, str) else None
     own = source is not None and source.own_clients
-    grouped = isinstance(dataset, Dataset) and dataset.groups is not None
-    if own or grouped or not isinstance(experiment.partition, str | None):
+    if own or is_grouped(dataset) or not isinstance(experiment.partition, str | None):
         raise ValueError(f"clients must be given for {name}={_WORD}: got None")
     return DEFAULT_CLIENTS
 

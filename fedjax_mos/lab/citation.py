@@ -1,11 +1,12 @@
 """What to cite: references.bib is the one place where papers are written down."""
 
+import dataclasses
 import re
 from functools import cache
 from importlib.resources import files
 
 from fedjax_mos.components import cited
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.lab.experiment import Experiment
 
 
@@ -21,18 +22,26 @@ def references() -> dict[str, str]:
 def citation(experiment: Experiment) -> str:
     """The papers behind an experiment's components, as BibTeX.
 
+    What was chosen comes first; what is there by default is marked.
+
     >>> print(citation(Experiment()).splitlines()[1])
     @inproceedings{wang2023fedmos,
     """
+    usual = {field.name: field.default for field in dataclasses.fields(experiment)}
     used: dict[str, list[str]] = {}
+    chosen: set[str] = set()
     for kind, part in experiment.parts.items():
+        given = getattr(experiment, kind, None)
+        default = isinstance(given, str | None) and given == usual.get(kind)
         source = SOURCES.get(part.name) if kind == "dataset" else None
         for key in source.cites if source else cited(part.spec.factory):
-            used.setdefault(key, []).append(kind)
+            told = f"{kind} {part.name}{' (the default)' * default}"
+            used.setdefault(key, []).append(told)
+            chosen |= set() if default else {key}
     entries = references()
     return "\n\n".join(
-        f"% {', '.join(dict.fromkeys(kinds))}\n{entries[key]}"
-        for key, kinds in used.items()
+        f"% {', '.join(dict.fromkeys(used[key]))}\n{entries[key]}"
+        for key in sorted(used, key=lambda key: key not in chosen)
     )
 
 

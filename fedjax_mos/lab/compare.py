@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY
 from fedjax_mos.engine.run import Stop
@@ -18,6 +18,7 @@ from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.result import HISTORY, Result
 from fedjax_mos.lab.run_folder import given_back
 from fedjax_mos.lab.showing import Shown
+from fedjax_mos.lab.trackers import Track, check_trackers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,14 +79,15 @@ def compare(
     stop: Stop | None = None,
     progress: bool = True,
     checkpoint_every: float = EVERY,
+    track: Track = (),
 ) -> Comparison:
     """Run every member with the same seeds.
 
     Members may differ in anything. Those on the same data see the same batches and,
     with the same sampler, the same cohorts. With `out`, results are written after every
     member, and the same call resumes a comparison that was ended. An interrupt (Ctrl-C)
-    ends it with the member under way. `stop(frame)` may end each member's run, as in
-    `Experiment.run`.
+    ends it with the member under way. `stop(frame)` may end each member's run, and
+    `track` is told its rows, as in `Experiment.run`.
     """
     if not members:
         raise ValueError("members must hold at least one experiment: got none")
@@ -101,22 +103,27 @@ def compare(
             raise ValueError(f"members {first} and {name} would share a folder")
     for member in members.values():
         member.check_seeds(seeds)
+    more = {
+        "target": target,
+        "stop": stop,
+        "progress": progress,
+        "checkpoint_every": checkpoint_every,
+        "track": check_trackers(track, out),
+    }
     if out is None:
-        return _compare(members, seeds, None, target, stop, progress, checkpoint_every)
+        return _compare(members, seeds, None, more)
     with alone(Path(out)) as out, given_back(out):
         claim(out, members, seeds, target)
-        return _compare(members, seeds, out, target, stop, progress, checkpoint_every)
+        return _compare(members, seeds, out, more)
 
 
 def _compare(
     members: Mapping[str, Experiment],
     seeds: int,
     out: Path | None,
-    target: float | None,
-    stop: Stop | None,
-    progress: bool,
-    checkpoint_every: float,
+    more: Mapping[str, Any],  # of `Experiment.run`
 ) -> Comparison:
+    progress, target = more["progress"], more["target"]
     results: dict[str, Result] = {}
     for number, (name, member) in enumerate(members.items()):
         if number % _AHEAD == 0:
@@ -130,15 +137,7 @@ def _compare(
         if progress:
             print(f"{name} ({seeds} seeds)", file=sys.stderr)
         folder = None if out is None else out / _file_name(name)
-        result = member.run(
-            seeds,
-            progress=progress,
-            stop=stop,
-            out=folder,
-            target=target,
-            picture=False,
-            checkpoint_every=checkpoint_every,
-        )
+        result = member.run(seeds, out=folder, picture=False, **more)
         results[name] = dataclasses.replace(result, title=name)
         if not result.complete:
             break

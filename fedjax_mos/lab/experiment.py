@@ -16,8 +16,7 @@ import numpy as np
 from fedjax_mos.backends.auto import backend_parts
 from fedjax_mos.data.partition_files import write_partition
 from fedjax_mos.data.partitions import Partition, histogram
-from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.data.sources.named import check_source
+from fedjax_mos.data.sources.named import check_source, is_grouped
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
 from fedjax_mos.engine.rollout import Report
@@ -34,6 +33,7 @@ from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import RunFolder, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
+from fedjax_mos.lab.trackers import Track, check_trackers, telling, tracking
 from fedjax_mos.schedule import check_constant, check_length
 from fedjax_mos.types import Key, RoundState
 
@@ -92,7 +92,8 @@ class Experiment(Method):
     @property
     def dataset_defaults(self) -> catalog.DatasetDefaults:
         """The partition, model and target where nothing is said."""
-        if isinstance(self.dataset, Dataset) and self.dataset.groups is not None:
+        client = self.options.get("client", self.options.get("dataset.client"))
+        if is_grouped(self.dataset, client):
             return catalog.OTHER_GROUPED
         return catalog.DATASET_DEFAULTS.get(self.dataset_name, catalog.OTHER)
 
@@ -114,6 +115,7 @@ class Experiment(Method):
         target: float | None = None,
         picture: bool = True,
         checkpoint_every: float = EVERY,
+        track: Track = (),
     ) -> Result:
         """Train; with `seeds`, so many runs from `seed` on as one program.
 
@@ -122,9 +124,11 @@ class Experiment(Method):
         result is written there (with rounds to `target` and a `picture`), checkpoints
         every so many seconds until then, and the same call resumes a run that was
         ended; a finished one is read. A disk that refuses is said, and the result
-        returned.
+        returned. `track` names who is told the rows between blocks: csv, parquet,
+        tensorboard, wandb, trackio, or functions `(round, numbers by name)`.
         """
         self.check_seeds(seeds)
+        trackers = check_trackers(track, out)
         if not checkpoint_every >= 0:
             raise ValueError(
                 f"checkpoint_every must be a number of seconds: got {checkpoint_every}"
@@ -136,7 +140,10 @@ class Experiment(Method):
             if folder.done:
                 return folder.read()
             checkpoints = folder.checkpoints(checkpoint_every)
-            result = self._run(seeds, progress, stop, checkpoints)
+            with tracking(trackers, Path(out), folder.stored) as tell:
+                told = telling(tell, stop) if trackers else stop
+                result = self._run(seeds, progress, told, checkpoints)
+                tell(result.frame)
             folder.write(result, target, picture)
         return result
 

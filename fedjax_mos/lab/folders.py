@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from flax import serialization, traverse_util
+from flax import traverse_util
 
 from fedjax_mos.contents import contents
 from fedjax_mos.data.sources.dataset import Dataset
@@ -162,8 +162,8 @@ def write_arrays(path: Path, tree: Any) -> None:
 
     Types that NumPy does not have (bfloat16) are written as float32: the same numbers.
     """
-    state = serialization.to_state_dict(jax.device_get(tree))
-    flat = traverse_util.flatten_dict({"params": state}, sep="/")
+    leaves, _ = jax.tree_util.tree_flatten_with_path({"params": jax.device_get(tree)})
+    flat = {jax.tree_util.keystr(p, simple=True, separator="/"): v for p, v in leaves}
     plain = {
         name: value.astype(np.float32) if value.dtype.kind == "V" else value
         for name, value in ((n, np.asarray(v)) for n, v in flat.items())

@@ -31,6 +31,8 @@ def members_of(
     members, private = {}, {}
     for name in names:
         method, colon, words = name.partition(":")
+        if "," in method:
+            raise ValueError(f"members are separated by spaces: got {name!r}")
         algorithm, slash, own = method.partition("/")
         if not algorithm or slash and not own or colon and not words:
             raise ValueError(

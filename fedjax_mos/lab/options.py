@@ -181,7 +181,8 @@ def optimizer(text: str, name: str = "an optimizer") -> Spec:
         jax.eval_shape(_one_step(made.build()))
     # Whatever the text calls in vain: nothing but optax's own functions is called.
     except Exception as error:
-        raise ValueError(f"{allowed}: got {text!r} ({error})") from None
+        why = f" ({error})" if str(error) else ""
+        raise ValueError(f"{allowed}: got {text!r}{why}") from None
     return made
 
 

@@ -9,7 +9,7 @@ from fedjax_mos.client.tools import local_work
 from fedjax_mos.components import Spec, constant, name_of, spec
 from fedjax_mos.data.partition_files import PREFIX, stored
 from fedjax_mos.data.sources.dataset import Dataset
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.named import maker_of
 from fedjax_mos.engine.hyperparameters import decaying
 from fedjax_mos.lab import catalog, options
 from fedjax_mos.lab.advice import advised
@@ -120,7 +120,5 @@ def _is_factory(kind: str, value: Any) -> bool:
 def _dataset(value: Any) -> Part:
     if not isinstance(value, str):
         return Part(type(value).__name__, constant(value), own=True)
-    source = SOURCES.get(value)
-    if source is None or source.generate is None:
-        return Part(value, constant(value))
-    return Part(value, spec(source.generate))
+    maker = maker_of(value)
+    return Part(value, constant(value) if maker is None else spec(maker))

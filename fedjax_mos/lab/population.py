@@ -16,7 +16,8 @@ from fedjax_mos.data.generated import Generated
 from fedjax_mos.data.held_out import set_aside
 from fedjax_mos.data.partitions import Partition, natural
 from fedjax_mos.data.sources.dataset import Dataset, normalise
-from fedjax_mos.data.sources.named import SOURCES, load, path_of
+from fedjax_mos.data.sources.named import load, path_of
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.data.store import checked_mass, federate
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.advice import DEFAULT_CLIENTS

@@ -9,12 +9,15 @@ from fedjax_mos.lab.comparison_folder import asked_in, number_in
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import repeated
+from fedjax_mos.lab.trackers import tracked_in
 
 
-def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison:
+def resume(
+    folder: Path | str, rounds: int | None = None, *, progress: bool = True
+) -> Result | Comparison:
     """Resume a run or a comparison from its last checkpoint, to `rounds` rounds.
 
-    A finished one is read.
+    A finished one is read. Trackers that were named are told what is new.
     """
     folder = Path(folder)
     try:
@@ -25,14 +28,25 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
     if kind == "run":
         experiment, seeds, _ = repeated(folder / folders.CONFIG)
         more = _with_rounds(experiment, rounds)
-        return more.run(seeds, out=folder, target=number_in(stored.get("asked_target")))
+        target = number_in(stored.get("asked_target"))
+        track = tracked_in(folder)
+        return more.run(
+            seeds, out=folder, target=target, track=track, progress=progress
+        )
     if kind != "comparison" or "experiments" not in stored:
         raise ValueError(
             f"{folder} holds a {kind}: give the same command again to resume it"
         )
     said = asked_in(folder / folders.CONFIG)
     members = {name: _with_rounds(one, rounds) for name, one in said.members.items()}
-    return compare(members, said.seeds, out=folder, target=said.target)
+    return compare(
+        members,
+        said.seeds,
+        out=folder,
+        target=said.target,
+        track=tracked_in(folder),
+        progress=progress,
+    )
 
 
 def _with_rounds(experiment: Experiment, rounds: int | None) -> Experiment:

@@ -5,6 +5,9 @@
 [0.236, 0.131]
 """
 
+# `help` then shows ArrayLike, not all that it stands for.
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -30,7 +33,7 @@ class Selection:
     matrix: np.ndarray  # [M, N] p_im, the probability that draw m is client i
 
     @property
-    def frame(self) -> "pd.DataFrame":
+    def frame(self) -> pd.DataFrame:
         """One row per sampler and client: its share, and mean and variance of w_i."""
         import pandas as pd
 
@@ -41,7 +44,7 @@ class Selection:
         frame = pd.concat(columns, names=["sampler", "client"]).reset_index()
         return frame.assign(mass=self.mass[frame["client"]])
 
-    def table(self) -> "pd.DataFrame":
+    def table(self) -> pd.DataFrame:
         """One row per sampler: sum_i Var w_i, the largest bias, and E[sum_i w_i]."""
         import pandas as pd
 
@@ -55,7 +58,7 @@ class Selection:
         }
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("sampler")
 
-    def picture(self) -> "Figure":
+    def picture(self) -> Figure:
         """The matrix, and the variance of every client's weight by its share."""
         return pictures.selection_theory(self.matrix, self.moments)
 

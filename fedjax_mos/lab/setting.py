@@ -58,7 +58,7 @@ class Setting:
     """All that the members of a comparison usually have in common."""
 
     dataset: DataLike = "digits"
-    """A name of `fedjax-mos list`, npz:PATH, folder:PATH or tfds:NAME."""
+    """A name of `fedjax-mos list`, csv:PATH, npz:PATH, folder:PATH or tfds:NAME."""
     data_dir: Path | None = None
     """Where the data set's files are."""
     partition: PartitionLike | None = None

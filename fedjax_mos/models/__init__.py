@@ -9,6 +9,7 @@ from fedjax_mos.models.cnn import (
 from fedjax_mos.models.functions import Model, as_model
 from fedjax_mos.models.linear import logistic
 from fedjax_mos.models.mlp import mlp
+from fedjax_mos.models.nnx_modules import from_nnx
 from fedjax_mos.models.resnet import resnet18
 from fedjax_mos.models.staged import Staged, apply, count, forward, init, staged
 
@@ -23,6 +24,7 @@ __all__ = [
     "fedmos_cifar_lenet",
     "fedmos_mnist_cnn",
     "forward",
+    "from_nnx",
     "init",
     "logistic",
     "mlp",

@@ -49,5 +49,9 @@ def _named(model: object) -> str:
         return f"the class {model.__name__}, not an instance of it"
     bases = type(model).__mro__
     if any(base.__module__.startswith("flax.nnx") for base in bases):
-        return f"the flax.nnx module {type(model).__name__}, not yet supported"
+        name = type(model).__name__
+        return (
+            f"the flax.nnx module {name}, whose parameters are drawn already; give "
+            f"fm.models.from_nnx(lambda rngs: {name}(..., rngs=rngs))"
+        )
     return repr(model)

@@ -21,6 +21,7 @@ def run(rng: random.Random, command: str = "run") -> Input:
 _RUN = {
     "target": Pool(float, ("0.5", "1"), ("0", "-1", "1.01", "x", *NAN_INF)),
     "checkpoint_every": Pool(float, ("0", "60", "inf"), ("-1", "x", "nan", "-inf")),
+    "track": Pool(str, ("csv", "parquet"), ("nope", "CSV", "csv,parquet", "../x")),
 }
 
 
@@ -71,6 +72,7 @@ _COMPARE = {
     "seeds": _SEEDS,
     "seed": FIELDS["seed"]._replace(good=("0", "2147480000")),
     "target": _RUN["target"],
+    "track": _RUN["track"],
     "sampler": FIELDS["sampler"],
 }
 

@@ -29,6 +29,53 @@ def new_path(ending: str) -> Path:
     return folder.resolve() / f"{next(_number)}{ending}"
 
 
+# ---- csv -----------------------------------------------------------------------------
+
+
+_ROWS = "client,a,b,label\n" + "".join(
+    f"c{n % 4},{n},{n / 7:.3f},{'even' if n % 2 == 0 else 'odd'}\n" for n in range(40)
+)
+_TABLES: tuple[Callable[[str], str], ...] = (
+    lambda t: t,
+    lambda t: t.replace("client", "who"),
+    lambda t: t.replace("even", "0").replace("odd", "1"),
+    lambda t: t.replace("\n", "\r\n"),
+    lambda t: t.replace("c1,", '"c, 1",'),
+)
+# A change, and what a message must name.
+_BAD_TABLES: tuple[tuple[Any, ...], ...] = (
+    (lambda t: t.replace("label", "y"), "label"),
+    (lambda t: t.replace(",3,", ",x,"), "features", "a"),
+    (lambda t: t.replace(",5,", ",,"), "NaN"),
+    (lambda t: t.replace(",5,", ",inf,"), "infinite"),
+    (lambda t: t.replace(",5,", ",1e300,"), "float32"),
+    (lambda t: t.replace("c3,7,", ",7,"), "client", "1"),
+    (lambda t: t.replace("b,label", "split,label"), "split"),
+    (lambda t: t.replace("a,b", ",b"), "column"),
+    (lambda t: t.replace("even", "0.5").replace("odd", "1.5"), "cross_entropy"),
+    (lambda t: t.partition("\n")[0] + "\n", "test"),
+    (lambda t: "", "CSV"),
+)
+
+
+def csv(rng: random.Random) -> Input:
+    """A CSV file: right, with one thing wrong, or damaged."""
+    path = new_path(".csv")
+    words = ["run", "--dataset", str(path), "--partition", "iid", *_FEW]
+    kind = rng.random()
+    if kind < 0.3:
+        path.write_text(rng.choice(_TABLES)(_ROWS))
+        # A word that is no feature any more.
+        told = () if "who" not in path.read_text() else (("features", "who"),)
+        return Input("csv", words, told)
+    if kind < 0.8:
+        change, *told = rng.choice(_BAD_TABLES)
+        path.write_text(change(_ROWS))
+        return Input("csv", words, (tuple(told),))
+    path.write_bytes(damage(rng, _ROWS.encode()))
+    return Input("csv, damaged", words, None)
+
+
 # ---- npz -----------------------------------------------------------------------------
 
 
@@ -242,6 +289,7 @@ def config(rng: random.Random) -> Input:
         stored["experiment"][name] = value
         path.write_text(json.dumps(stored))
         told = (repr(value), str(value), *shown(str(value)))
+        told += (f"({len(value)},)",) if isinstance(value, list) else ()
         return Input("config", words, ((name, told),))
     if kind < 0.85:
         value = rng.choice([0, -1, "2", 1.5, [], True, 2**31])

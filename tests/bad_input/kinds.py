@@ -14,6 +14,7 @@ KINDS: dict[Callable[[random.Random], Input], int] = {
     command_lines.tune: 4,
     command_lines.cite: 5,
     command_lines.words_only: 5,
+    files.csv: 5,
     files.npz: 8,
     files.archive: 3,
     files.images: 4,

@@ -1,5 +1,6 @@
 """The doctor's report: what is there, and what to do where something is wrong."""
 
+import jax
 import pytest
 
 from fedjax_mos import cli
@@ -48,6 +49,19 @@ def test_a_cache_that_cannot_be_used(capsys, monkeypatch):
     monkeypatch.setattr("fedjax_mos.machine.keeps_programs", lambda: False)
     text, status = report(capsys)
     assert status == 1 and "set XDG_CACHE_HOME" in text
+
+
+def test_programs_that_were_moved(capsys, tmp_path, monkeypatch):
+    """Neither folder needs to be there yet; the one that counts is named."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    moved = str(tmp_path / "moved" / "programs")
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", moved)
+    try:
+        text, status = report(capsys)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+    assert status == 0 and moved in text
 
 
 def test_a_disk_that_is_full(capsys, monkeypatch):

@@ -43,7 +43,17 @@ def test_a_paper_is_cited_once_and_for_what():
     text = fm.citation(fm.Experiment())
     assert text.count("{wang2023fedmos,") == 1
     (line,) = re.findall(r"^% (.*)\n@\w+\{wang2023fedmos", text, re.MULTILINE)
-    assert {"algorithm", "sampler"} <= set(line.split(", "))
+    wanted = {"algorithm fedmos (the default)", "sampler acs (the default)"}
+    assert wanted <= set(line.split(", "))
+
+
+def test_what_was_chosen_comes_first():
+    """`cite --algorithm scaffold` would seem to cite FedMoS for it."""
+    text = fm.citation(fm.Experiment(algorithm="scaffold", partition="dirichlet"))
+    lines = re.findall(r"^% (.*)$", text, re.MULTILINE)
+    assert lines[0] == "algorithm scaffold"
+    marked = ["(the default)" in line for line in lines]
+    assert marked == sorted(marked) and any(marked) and not marked[1]
 
 
 def test_recipes_cite_their_channels():

@@ -2,7 +2,8 @@
 
 from fedjax_mos.data.sources.dataset import Dataset, Examples, arrays, normalise
 from fedjax_mos.data.sources.frames import from_frame
-from fedjax_mos.data.sources.named import SOURCES, Source, load
+from fedjax_mos.data.sources.named import load
+from fedjax_mos.data.sources.table import SOURCES, Source
 
 __all__ = [
     "SOURCES",

@@ -1,5 +1,8 @@
 """A data set before it is divided among clients, and its one validation."""
 
+# `help` then shows ArrayLike, not all that it stands for.
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -192,6 +192,15 @@ def read_npz(path: Path) -> Arrays:
         raise ValueError(f"{path} is not usable as an npz: {e}") from e
 
 
+def keys_of(path: Path) -> set[str]:
+    """The names of the arrays in an npz file; none where it is no such file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy") for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile):
+        return set()  # who reads it says what is wrong
+
+
 def check_npz(path: Path, keys: Iterable[str]) -> None:
     """Refuse arrays that are larger than their files, or than the machine allows."""
     with zipfile.ZipFile(path) as archive:

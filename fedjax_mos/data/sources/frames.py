@@ -43,6 +43,8 @@ def from_frame(
     _check_columns("test", held, [label, *features])
     _check_features(held, features)
     _check_complete("label", frame[label])
+    if client is not None:
+        _check_complete("client", frame[client])
     _check_complete("label", held[label])
     numbered = _numbering(frame[label])
     found = arrays(
@@ -98,7 +100,6 @@ def _numbering(labels: "pd.Series") -> "Callable[[pd.Series], np.ndarray]":
 def _groups(column: "pd.Series") -> np.ndarray:
     import pandas as pd
 
-    _check_complete("client", column)
     return pd.factorize(column)[0]
 
 

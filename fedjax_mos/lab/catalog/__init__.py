@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedjax_mos.components import cited, description
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.lab.catalog.algorithms import ALGORITHMS
 from fedjax_mos.lab.catalog.components import (
     CHANNELS,
@@ -67,9 +67,14 @@ _PLAIN = (bool, int, float, str, tuple, type(None))  # what `list` shows in full
 
 def _row(name: str, entry: Entry) -> dict[str, Any]:
     links = {"uplink": entry.uplink, "downlink": entry.downlink}
+    changed = ", ".join(f"{n}={v}" for n, v in entry.options.items())
+    behind = [n for n in links.values() if n != "identity"]
+    variant = [f"with {changed}"] * bool(changed)
+    variant += [f"behind the channels {' and '.join(behind)}"] * bool(behind)
+    told = description(entry.factory)
     return {
         "name": name,
-        "description": description(entry.factory),
+        "description": " ".join([told, *(f"Here {words}." for words in variant)]),
         "options": {
             n: v if type(v) in _PLAIN else "..."
             for n, v in entry.spec().options.items()

@@ -10,6 +10,7 @@ from fedjax_mos.lab import folders, pictures
 from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.hypergradients.wrt import Named
 from fedjax_mos.lab.sweeps.cube import Cube
+from fedjax_mos.schedule import Schedule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +51,18 @@ class Tuned:
         best = self._stable().idxmin()
         rows = self.frame.loc[[0, best], [self.objective, *self.hp, "cost"]]
         return rows.set_axis(["start", "best"], axis=0)
+
+    def text(self) -> str:
+        """The table, and from where to where schedules go."""
+        lines = [self.table().to_string(float_format="{:.4g}".format)]
+        for name, value in self.hp.items():
+            if isinstance(value, Schedule):
+                first, *_, last = np.asarray(value.values)
+                lines.append(
+                    f"{name} is a schedule, shown by its mean: {first:.4g} in the "
+                    f"first round, {last:.4g} in the last"
+                )
+        return "\n".join(lines)
 
     def trajectory(self, baseline: Cube | None = None) -> "Figure":
         """The best objective so far by cost, and the numbers on their way.

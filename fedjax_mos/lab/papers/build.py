@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedjax_mos.data.sources.locate import locate
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.papers.card import SCALES, Card, Column, Part
 

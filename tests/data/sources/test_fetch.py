@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedjax_mos.data.sources import fetch, origins
-from fedjax_mos.data.sources.named import SOURCES
+from fedjax_mos.data.sources.table import SOURCES
 
 FILES = {"a": b"content of a", "b": b"content of b"}
 SUMS = {
