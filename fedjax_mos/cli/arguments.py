@@ -42,6 +42,7 @@ Points = Annotated[
     tyro.conf.UseAppendAction,
     tyro.conf.arg(name="point", metavar="NAME=VALUE,..."),
 ]
+Quiet = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 All = Annotated[bool, tyro.conf.arg(name="all"), tyro.conf.FlagCreatePairsOff]
 Schedules = Annotated[
     tuple[str, ...],
@@ -58,9 +59,10 @@ def experiment_of(method: "Method", settings: tuple[str, ...]) -> "Experiment":
     return Experiment(**vars(method) | {"options": options.parse(settings)})
 
 
-def starting() -> None:
+def starting(quiet: bool) -> None:
     """Something to see at once: importing JAX takes a second or two."""
-    print("starting JAX", file=sys.stderr, flush=True)
+    if not quiet:
+        print("starting JAX", file=sys.stderr, flush=True)
 
 
 def all_cores() -> None:

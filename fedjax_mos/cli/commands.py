@@ -7,6 +7,7 @@ import tyro
 
 from fedjax_mos.cli.arguments import (
     Flat,
+    Quiet,
     Settings,
     all_cores,
     check_alone,
@@ -27,8 +28,14 @@ def run(
     target: float | None = None,
     config: Path | None = None,
     checkpoint_every: float = 60.0,
+    quiet: Quiet = False,
 ) -> None:
     """Run one experiment and write its history, summary and curves to a folder.
+
+    Examples:
+        fedjax-mos run --algorithm fedavg --rounds 200 --set lr=0.1
+        fedjax-mos run --sampler md --partition dirichlet --set alpha=0.1
+        fedjax-mos run --dataset my_data.npz --held-out 0.2 --out runs/mine
 
     Args:
         method: What to run.
@@ -39,14 +46,15 @@ def run(
         config: The config.json of earlier results of any command, to be repeated as
             they were.
         checkpoint_every: Seconds between checkpoints, from which the run is resumed.
+        quiet: Print results and errors only.
     """
     if config is not None:
         from fedjax_mos.cli.repeating import kind_in, repeat
 
         check_alone(method, settings)
         if (kind := kind_in(config)) != "run":
-            return repeat(config, kind, out, checkpoint_every)
-    starting()
+            return repeat(config, kind, out, checkpoint_every, quiet)
+    starting(quiet)
     from fedjax_mos.lab.run_folder import check_data, repeated
 
     seeds = data = None
@@ -61,18 +69,31 @@ def run(
         check_data(config, experiment, data)
     with results_in(out, experiment.title.replace("/", "-")) as folder:
         result = experiment.run(
-            seeds, out=folder, target=target, checkpoint_every=checkpoint_every
+            seeds,
+            progress=not quiet,
+            out=folder,
+            target=target,
+            checkpoint_every=checkpoint_every,
         )
     print(result.text(target))
     end_run(folder, result)
 
 
-def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> None:
+def resume(
+    folder: tyro.conf.Positional[Path],
+    rounds: int | None = None,
+    quiet: Quiet = False,
+) -> None:
     """Resume what was ended from its last checkpoint.
+
+    Examples:
+        fedjax-mos resume runs/mine
+        fedjax-mos resume runs/mine --rounds 500
 
     Args:
         folder: What a command that trains writes to.
         rounds: More rounds of a run or comparison than were asked for before.
+        quiet: Print results and errors only.
     """
     from fedjax_mos.cli.words import said_in, say_again
 
@@ -82,12 +103,12 @@ def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> Non
                 f"rounds can be raised for runs and comparisons: {folder} is of "
                 f"a {said[0]}"
             )
-        return say_again(said, folder)
-    starting()
+        return say_again(said, folder, quiet)
+    starting(quiet)
     from fedjax_mos.lab import resume as lab
 
     all_cores()
-    found = lab.resume(folder, rounds)
+    found = lab.resume(folder, rounds, progress=not quiet)
     print(found.text())
     end_run(folder, found)
 
@@ -102,8 +123,14 @@ def compare_methods(
     out: Path | None = None,
     target: float | None = None,
     checkpoint_every: float = 60.0,
+    quiet: Quiet = False,
 ) -> None:
     """Compare methods on the same data, batches and (per sampler) cohorts.
+
+    Examples:
+        fedjax-mos compare
+        fedjax-mos compare --algorithms fedmos/acs scaffold fedavg:lr=0.1 --seeds 3
+        fedjax-mos compare --partition dirichlet --set alpha=0.1 --out runs/few
 
     Args:
         setting: What the members have in common.
@@ -112,14 +139,15 @@ def compare_methods(
         sampler: The sampler of members that name none.
         seeds: Number of seeds, run as one program.
         seed: The first seed.
-        settings: Any option: --set lr=0.1 for every member that has it, --set
-            fedavg.lr=0.1 for one algorithm.
+        settings: Any option of any component: --set lr=0.1 for every member that has
+            it, --set fedavg.lr=0.1 for one algorithm.
         out: Folder for the results; by default a new one under runs/. One of the same
             comparison is resumed.
         target: Test accuracy of "rounds to target"; by default the data set's.
         checkpoint_every: Seconds between checkpoints, from which a run is resumed.
+        quiet: Print results and errors only.
     """
-    starting()
+    starting(quiet)
     from fedjax_mos.lab import options
     from fedjax_mos.lab.compare import compare
     from fedjax_mos.lab.members import members_of
@@ -132,7 +160,12 @@ def compare_methods(
         member.build(lanes=seeds)  # all that is wrong is said before a folder is
     with results_in(out, "compare") as folder:
         found = compare(
-            members, seeds, out=folder, target=target, checkpoint_every=checkpoint_every
+            members,
+            seeds,
+            progress=not quiet,
+            out=folder,
+            target=target,
+            checkpoint_every=checkpoint_every,
         )
     print(found.text(target))
     end_run(folder, found)

@@ -18,10 +18,12 @@ def kind_in(config: Path) -> str:
         ) from error
 
 
-def repeat(config: Path, kind: str, out: Path | None, every: float) -> None:
+def repeat(
+    config: Path, kind: str, out: Path | None, every: float, quiet: bool
+) -> None:
     """What a config.json that is of no run tells, in a folder of its own."""
     if kind == "comparison":
-        _compare_again(config, out, every)
+        _compare_again(config, out, every, quiet)
         return
     said = said_in(config.parent)
     if said is None:
@@ -29,11 +31,11 @@ def repeat(config: Path, kind: str, out: Path | None, every: float) -> None:
             f"config must be of a run or a comparison, or lie in a folder that a "
             f"command has written: {config} is of a {kind} from Python, repeat it there"
         )
-    say_again(said, out)
+    say_again(said, out, quiet)
 
 
-def _compare_again(config: Path, out: Path | None, every: float) -> None:
-    starting()
+def _compare_again(config: Path, out: Path | None, every: float, quiet: bool) -> None:
+    starting(quiet)
     from fedjax_mos.lab.compare import compare
     from fedjax_mos.lab.comparison_folder import asked_in
     from fedjax_mos.lab.run_folder import check_data
@@ -46,6 +48,7 @@ def _compare_again(config: Path, out: Path | None, every: float) -> None:
         found = compare(
             said.members,
             said.seeds,
+            progress=not quiet,
             out=folder,
             target=said.target,
             checkpoint_every=every,

@@ -8,6 +8,7 @@ from fedjax_mos.cli.arguments import (
     Flat,
     Over,
     Points,
+    Quiet,
     Schedules,
     Settings,
     all_cores,
@@ -38,8 +39,14 @@ def sweep_options(
     target: float | None = None,
     out: Path | None = None,
     checkpoint_every: float = 60.0,
+    quiet: Quiet = False,
 ) -> None:
     """Run an experiment with many configurations and seeds as one program.
+
+    Examples:
+        fedjax-mos sweep --over lr=0.1,0.3 --over algorithm=fedavg,fedmos
+        fedjax-mos sweep --random 64 --over lr=log:0.01:1 --over storm=uniform:0:1
+        fedjax-mos sweep --point lr=0.1,storm=0.9 --point lr=0.3,storm=0.5
 
     Args:
         method: What to run.
@@ -58,8 +65,9 @@ def sweep_options(
         target: Test accuracy of "rounds to target"; by default the data set's.
         out: Folder for the results; one of the same sweep is resumed.
         checkpoint_every: Seconds between checkpoints of the runs under way.
+        quiet: Print results and errors only.
     """
-    starting()
+    starting(quiet)
     from fedjax_mos.lab.sweeps.sweep import sweep
 
     experiment = experiment_of(method, settings)
@@ -77,6 +85,7 @@ def sweep_options(
             independent=independent,
             width=width,
             out=folder,
+            progress=not quiet,
             checkpoint_every=checkpoint_every,
             **tried,
         )
@@ -120,8 +129,14 @@ def tune_numbers(
     settings: Settings = (),
     versus_sweep: bool = True,
     out: Path | None = None,
+    quiet: Quiet = False,
 ) -> None:
     """Tune an experiment's numbers by gradient through its whole run.
+
+    Examples:
+        fedjax-mos tune --rounds 50 --set lr=0.001
+        fedjax-mos tune --algorithm scaffold --wrt lr server_lr
+        fedjax-mos tune --schedule lr=segments:10 --schedule prox=spline:4
 
     Args:
         method: What to tune, from the numbers that it has.
@@ -139,8 +154,9 @@ def tune_numbers(
         settings: Where to start: --set lr=0.01 --set storm=0.5.
         versus_sweep: Also plot a random sweep that costs as many rounds.
         out: Folder for the results; one of the same tuning is resumed.
+        quiet: Print results and errors only.
     """
-    starting()
+    starting(quiet)
     from fedjax_mos.lab import options
     from fedjax_mos.lab.hypergradients.random_baseline import random_baseline
     from fedjax_mos.lab.hypergradients.tune import tune
@@ -160,6 +176,7 @@ def tune_numbers(
             step_size=step_size,
             horizon=horizon,
             out=folder,
+            progress=not quiet,
         )
     print(tuned.table().to_string(float_format="{:.4g}".format))
     written(lambda: tuned.write(folder), folder)
@@ -168,7 +185,9 @@ def tune_numbers(
     if versus_sweep and tuned.complete:
         names = wrt or tuple(shaped) or None
         sweeping = folder / "sweep"
-        cube = random_baseline(experiment, names, tuned, seeds=seeds, out=sweeping)
+        cube = random_baseline(
+            experiment, names, tuned, seeds=seeds, out=sweeping, progress=not quiet
+        )
         written(lambda: tuned.write(folder, cube), folder)
         found = cube.cells(tuned.objective)["mean"].min()
         cost = "the same cost" if cube.complete else "less cost (interrupted)"

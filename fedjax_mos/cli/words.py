@@ -48,13 +48,15 @@ def said_in(folder: Path) -> list[str] | None:
     return found
 
 
-def say_again(said: list[str], folder: Path | None) -> None:
+def say_again(said: list[str], folder: Path | None, quiet: bool) -> None:
     """The same command with this folder, or with a new one."""
     name, *rest = said
     kept = []
     skip = False
     for word in rest:
-        if not skip and word != "--out" and not word.startswith("--out="):
+        out = word == "--out" or word.startswith("--out=")
+        if not skip and not out and word != "--quiet":
             kept.append(word)
         skip = word == "--out"
+    kept += ["--quiet"] if quiet else []
     call(name, kept if folder is None else [*kept, "--out", str(folder)])

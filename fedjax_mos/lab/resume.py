@@ -11,7 +11,9 @@ from fedjax_mos.lab.result import Result
 from fedjax_mos.lab.run_folder import repeated
 
 
-def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison:
+def resume(
+    folder: Path | str, rounds: int | None = None, *, progress: bool = True
+) -> Result | Comparison:
     """Resume a run or a comparison from its last checkpoint, to `rounds` rounds.
 
     A finished one is read.
@@ -25,14 +27,17 @@ def resume(folder: Path | str, rounds: int | None = None) -> Result | Comparison
     if kind == "run":
         experiment, seeds, _ = repeated(folder / folders.CONFIG)
         more = _with_rounds(experiment, rounds)
-        return more.run(seeds, out=folder, target=number_in(stored.get("asked_target")))
+        target = number_in(stored.get("asked_target"))
+        return more.run(seeds, out=folder, target=target, progress=progress)
     if kind != "comparison" or "experiments" not in stored:
         raise ValueError(
             f"{folder} holds a {kind}: give the same command again to resume it"
         )
     said = asked_in(folder / folders.CONFIG)
     members = {name: _with_rounds(one, rounds) for name, one in said.members.items()}
-    return compare(members, said.seeds, out=folder, target=said.target)
+    return compare(
+        members, said.seeds, out=folder, target=said.target, progress=progress
+    )
 
 
 def _with_rounds(experiment: Experiment, rounds: int | None) -> Experiment:
