@@ -7,7 +7,6 @@ examples.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.data.array_trees import (
     as_array,
@@ -17,7 +16,7 @@ from fedjax_mos.data.array_trees import (
     rows,
 )
 from fedjax_mos.data.partitions import Partition
-from fedjax_mos.types import Batch, ClientView, FederatedData, PyTree
+from fedjax_mos.types import ArrayLike, Batch, ClientView, FederatedData, PyTree
 
 
 def federate(
