@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
 def blocks_of(text, page):
     """All fenced blocks of a page that are programs or commands."""
-    pattern = r"(?:<!-- (.*?) -->\n)?```(python|bash)\n(.*?)```"
+    pattern = r"(?:<!-- ([^<>]*) -->\n)?```(python|bash)\n(.*?)```"
     for found in re.finditer(pattern, text, re.DOTALL):
         line = text[: found.start()].count("\n") + 1
         yield Block(page, line, found[2], found[3], found[1] or "")
