@@ -24,6 +24,7 @@ myst_heading_anchors = 3
 # Pages are also read in the repository, where relative links reach its files; a test
 # follows them.
 suppress_warnings = ["myst.xref_missing"]
+default_role = "code"  # as in the Markdown of the other pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 python_use_unqualified_type_names = True

@@ -6,6 +6,7 @@ name without a docstring is a warning, which `sphinx-build -W` turns into a fail
 
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -59,6 +60,21 @@ def _silent_methods(value: Any) -> Iterator[str]:
             yield name
 
 
+def as_written(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list):
+    """Docstrings are plain text: |v| and a* mean what they say, what is indented stays.
+
+    Only `code` between backticks and examples are markup.
+    """
+    for number, line in enumerate(lines):
+        if line.startswith((" ", ">>>", "...")):
+            continue
+        parts = line.split("`")
+        parts[::2] = [re.sub(r"([|*\\])", r"\\\1", text) for text in parts[::2]]
+        after = lines[number + 2 : number + 3]  # behind an empty line
+        block = line.endswith(":") and after and after[0].startswith(" ")
+        lines[number] = "`".join(parts) + (":" if block else "")
+
+
 class PublicApi(SphinxDirective):
     """Every public name of the module that is named."""
 
@@ -69,7 +85,11 @@ class PublicApi(SphinxDirective):
         for name in undocumented(module):
             LOG.warning("%s.%s has no docstring", module.__name__, name)
         lines = []
+        seen = self.env.temp_data.setdefault("public_api", [])
         for name, value in described(module):
+            if value in seen:  # what is public by two names stands under the first
+                continue
+            seen.append(value)
             kind = "class" if inspect.isclass(value) else "function"
             lines += [f".. auto{kind}:: {module.__name__}.{name}"]
             lines += ["   :members:"] * (kind == "class")
@@ -82,4 +102,5 @@ class PublicApi(SphinxDirective):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("public-api", PublicApi)
+    app.connect("autodoc-process-docstring", as_written)
     return {"parallel_read_safe": True}
