@@ -196,7 +196,13 @@ def check_range(where: str, values: np.ndarray, interval: Interval | None) -> No
         )
 
 
+def _plain(annotation: Any) -> Any:
+    """What an alias with a name stands for; other annotations as they are."""
+    return getattr(annotation, "__value__", annotation)
+
+
 def _members(annotation: Any) -> tuple[Any, ...]:
+    annotation = _plain(annotation)
     if typing.get_origin(annotation) is Annotated:
         return _members(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -205,6 +211,7 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 
 
 def _interval(annotation: Any) -> Interval | None:
+    annotation = _plain(annotation)
     origin = typing.get_origin(annotation)
     inside = origin in (Annotated, typing.Union, types.UnionType)
     for part in typing.get_args(annotation) if inside else ():

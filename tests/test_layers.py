@@ -197,6 +197,17 @@ def test_public_name_is_documented(name):
         assert doc and not doc.startswith(f"{name}("), name
 
 
+@pytest.mark.parametrize("name", fm.__all__)
+def test_signatures_are_readable(name):
+    """Types spelled out where help() could print their names: 20 lines for two."""
+    value = getattr(fm, name)
+    inside = value.__dict__.values() if inspect.ismodule(value) else [value]
+    for one in filter(inspect.isfunction, inside):
+        text = str(inspect.signature(one))
+        assert "numpy._typing" not in text and "Interval(" not in text, one
+        assert len(text) < 900, f"{one}: {text}"
+
+
 def test_public_names_are_sorted():
     """Two branches that add a name would conflict, or add it twice."""
     assert list(fm.__all__) == sorted(set(fm.__all__))

@@ -4,10 +4,13 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
+from typing_extensions import TypeAliasType
+
 from fedjax_mos.channels import codecs
 from fedjax_mos.signatures import merged, options_of
 from fedjax_mos.types import Channel, Codec, Fraction, Interval
 
+Bits = TypeAliasType("Bits", Annotated[int, Interval(2, 16)])
 CodecName = Literal["top_k", "random_k", "sign", "quantise"]
 
 
@@ -16,7 +19,7 @@ def codec_of(
     *,
     fraction: Fraction = 1 / 8,
     codec: CodecName = "top_k",
-    bits: Annotated[int, Interval(2, 16)] = 4,
+    bits: Bits = 4,
     per_tensor: bool = False,
     straight_through: bool = False,
 ) -> Codec:

@@ -8,10 +8,8 @@ import importlib
 import inspect
 import os
 import sys
-import types
 import typing
 from collections.abc import Callable
-from typing import Any
 
 from fedjax_mos._version import __version__
 
@@ -111,12 +109,6 @@ def help_text() -> str:
 
 
 _words: list[str] = []
-QUIET = "--quiet"
-
-
-def progress() -> bool:
-    """Whether the command under way shall show how far it is."""
-    return QUIET not in _words
 
 
 def words() -> list[str]:
@@ -136,15 +128,21 @@ def call(name: str, args: list[str]) -> None:
     check_words(args)
     import tyro
 
+    from fedjax_mos.cli.conversion import registry
+    from fedjax_mos.cli.help import ALL, help_of
+
     module, function, _ = COMMANDS[name]
     command = getattr(importlib.import_module(f"fedjax_mos.cli.{module}"), function)
-    args = [word for word in args if word != QUIET]
+    if {"-h", "--help"} & {*args}:
+        print(help_of(command, name))
+        return
+    args = ["--help" if word == ALL else word for word in args]
     check_flags(name, command, args)
-    with components_by_name():
+    with registry():
         tyro.cli(command, prog=f"fedjax-mos {name}", args=args)
 
 
-_MANY = ("--set", "--over", "--point")  # what may be given several times
+_MANY = ("--set", "--over", "--point", "--schedule")  # what may be given several times
 
 
 def check_words(args: list[str]) -> None:
@@ -184,26 +182,3 @@ def check_flags(name: str, command: Callable[..., None], args: list[str]) -> Non
         raise ValueError(
             f"{flag} is no option of {name}{': ' * bool(hints)}{'; '.join(hints)}"
         )
-
-
-def components_by_name() -> Any:
-    """On the command line a component that may be an object is given by its name."""
-    from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec
-
-    registry = ConstructorRegistry()
-
-    @registry.primitive_rule
-    def name(info: Any) -> PrimitiveConstructorSpec | None:
-        union = typing.get_origin(info.type) in (typing.Union, types.UnionType)
-        kinds = typing.get_args(info.type) if union else ()
-        if str not in kinds or {*kinds} <= {str, type(None)}:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="NAME",
-            instance_from_str=lambda words: words[0],
-            is_instance=lambda value: True,
-            str_from_instance=lambda value: [str(value)],
-        )
-
-    return registry

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN, progress
+from fedjax_mos.cli.app import DIVERGED, INTERRUPTED, UNWRITTEN
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -42,6 +42,7 @@ Points = Annotated[
     tyro.conf.UseAppendAction,
     tyro.conf.arg(name="point", metavar="NAME=VALUE,..."),
 ]
+Quiet = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 All = Annotated[bool, tyro.conf.arg(name="all"), tyro.conf.FlagCreatePairsOff]
 Schedules = Annotated[
     tuple[str, ...],
@@ -58,9 +59,9 @@ def experiment_of(method: "Method", settings: tuple[str, ...]) -> "Experiment":
     return Experiment(**vars(method) | {"options": options.parse(settings)})
 
 
-def starting() -> None:
+def starting(quiet: bool) -> None:
     """Something to see at once: importing JAX takes a second or two."""
-    if progress():
+    if not quiet:
         print("starting JAX", file=sys.stderr, flush=True)
 
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import tyro
 
-from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     Flat,
+    Quiet,
     Settings,
     all_cores,
     check_alone,
@@ -33,8 +33,14 @@ def run(
     checkpoint_every: float = 60.0,
     track: tuple[str, ...] = (),
     processes: Annotated[Processes, *Flat] = ALONE,
+    quiet: Quiet = False,
 ) -> None:
     """Run one experiment and write its history, summary and curves to a folder.
+
+    Examples:
+        fedjax-mos run --algorithm fedavg --rounds 200 --set lr=0.1
+        fedjax-mos run --sampler md --partition dirichlet --set alpha=0.1
+        fedjax-mos run --dataset my_data.npz --held-out 0.2 --out runs/mine
 
     Args:
         method: What to run.
@@ -49,6 +55,7 @@ def run(
         track: Who is told the rows while it runs: csv, parquet, tensorboard, wandb,
             trackio.
         processes: Others that run this together.
+        quiet: Print results and errors only.
     """
     with joined(processes):
         if config is not None:
@@ -56,8 +63,8 @@ def run(
 
             check_alone(method, settings, seeds)
             if (kind := kind_in(config)) != "run":
-                return repeat(config, kind, out, checkpoint_every, track)
-        starting()
+                return repeat(config, kind, out, checkpoint_every, track, quiet)
+        starting(quiet)
         from fedjax_mos.lab.run_folder import check_data, repeated
 
         data = None
@@ -80,18 +87,27 @@ def run(
                 target=target,
                 checkpoint_every=checkpoint_every,
                 track=track,
-                progress=progress(),
+                progress=not quiet,
             )
         print(result.text(target))
         end_run(folder, result)
 
 
-def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> None:
+def resume(
+    folder: tyro.conf.Positional[Path],
+    rounds: int | None = None,
+    quiet: Quiet = False,
+) -> None:
     """Resume what was ended from its last checkpoint.
+
+    Examples:
+        fedjax-mos resume runs/mine
+        fedjax-mos resume runs/mine --rounds 500
 
     Args:
         folder: What a command that trains writes to.
         rounds: More rounds of a run or comparison than were asked for before.
+        quiet: Print results and errors only.
     """
     from fedjax_mos.cli.words import said_in, say_again
 
@@ -101,12 +117,12 @@ def resume(folder: tyro.conf.Positional[Path], rounds: int | None = None) -> Non
                 f"rounds can be raised for runs and comparisons: {folder} is of "
                 f"a {said[0]}"
             )
-        return say_again(said, folder)
-    starting()
+        return say_again(said, folder, quiet)
+    starting(quiet)
     from fedjax_mos.lab import resume as lab
 
     all_cores()
-    found = lab.resume(folder, rounds, progress=progress())
+    found = lab.resume(folder, rounds, progress=not quiet)
     print(found.text())
     end_run(folder, found)
 
@@ -123,8 +139,14 @@ def compare_methods(
     checkpoint_every: float = 60.0,
     track: tuple[str, ...] = (),
     processes: Annotated[Processes, *Flat] = ALONE,
+    quiet: Quiet = False,
 ) -> None:
     """Compare methods on the same data, batches and (per sampler) cohorts.
+
+    Examples:
+        fedjax-mos compare
+        fedjax-mos compare --algorithms fedmos/acs scaffold fedavg:lr=0.1 --seeds 3
+        fedjax-mos compare --partition dirichlet --set alpha=0.1 --out runs/few
 
     Args:
         setting: What the members have in common.
@@ -133,8 +155,8 @@ def compare_methods(
         sampler: The sampler of members that name none.
         seeds: Number of seeds, run as one program.
         seed: The first seed.
-        settings: Any option: --set lr=0.1 for every member that has it, --set
-            fedavg.lr=0.1 for one algorithm.
+        settings: Any option of any component: --set lr=0.1 for every member that has
+            it, --set fedavg.lr=0.1 for one algorithm.
         out: Folder for the results; by default a new one under runs/. One of the same
             comparison is resumed.
         target: Test accuracy of "rounds to target"; by default the data set's.
@@ -142,9 +164,10 @@ def compare_methods(
         track: Who is told the rows while it runs: csv, parquet, tensorboard, wandb,
             trackio.
         processes: Others that run this together.
+        quiet: Print results and errors only.
     """
     with joined(processes):
-        starting()
+        starting(quiet)
         from fedjax_mos.lab import options
         from fedjax_mos.lab.compare import compare
         from fedjax_mos.lab.members import members_of
@@ -164,7 +187,7 @@ def compare_methods(
                 target=target,
                 checkpoint_every=checkpoint_every,
                 track=track,
-                progress=progress(),
+                progress=not quiet,
             )
         print(found.text(target))
         end_run(folder, found)

@@ -32,6 +32,9 @@ def doctor() -> None:
     """Show versions, devices, caches, data and extras; say what is wrong.
 
     The exit status is 1 if anything should be done.
+
+    Examples:
+        fedjax-mos doctor
     """
     all_cores()
     wrong = 0

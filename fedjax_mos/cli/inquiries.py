@@ -18,6 +18,10 @@ from fedjax_mos.lab.setting import Method
 def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) -> None:
     """Show every name with its options, their defaults and its paper.
 
+    Examples:
+        fedjax-mos list
+        fedjax-mos list --json
+
     Args:
         json_: One JSON object instead of text.
     """
@@ -43,6 +47,10 @@ def list_components(json_: Annotated[bool, tyro.conf.arg(name="json")] = False) 
 def cite(method: Annotated[Method, *Flat], settings: Settings = ()) -> None:
     """Print what to cite for an experiment, as BibTeX.
 
+    Examples:
+        fedjax-mos cite --algorithm scaffold
+        fedjax-mos cite --algorithm fedcams --sampler acs
+
     Args:
         method: The experiment.
         settings: Any option of any component.
@@ -62,7 +70,7 @@ def describe(
         settings: Any option of any component.
         seeds: So many seeds as one program.
     """
-    starting()
+    starting(quiet=False)
     experiment = experiment_of(method, settings)
     all_cores()
     print(experiment.describe(seeds).text())
@@ -72,6 +80,9 @@ def data(
     action: tyro.conf.Positional[Literal["get"]], name: tyro.conf.Positional[str]
 ) -> None:
     """Fetch a data set into the cache folder, where later runs find it.
+
+    Examples:
+        fedjax-mos data get mnist
 
     Args:
         action: get.

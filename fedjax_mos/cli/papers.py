@@ -5,8 +5,8 @@ from typing import Literal
 
 import tyro
 
-from fedjax_mos.cli.app import progress, words
-from fedjax_mos.cli.arguments import all_cores, end, starting
+from fedjax_mos.cli.app import words
+from fedjax_mos.cli.arguments import Quiet, all_cores, end, starting
 
 
 def reproduce_card(
@@ -19,13 +19,19 @@ def reproduce_card(
     data_dir: Path | None = None,
     out: Path | None = None,
     checkpoint_every: float = 60.0,
+    quiet: Quiet = False,
 ) -> None:
     """Repeat a table or figure of a paper, our numbers beside the printed ones.
 
+    Examples:
+        fedjax-mos reproduce
+        fedjax-mos reproduce nla-fig9 --scale small
+        fedjax-mos reproduce fedmos-table1 --parts mnist --members fedmos-acs
+
     Args:
         name: What to repeat; without a name everything there is, with its cost.
-        scale: paper: the full configuration. small: the same protocol with a smaller
-            network and fewer rounds.
+        scale: How much of it: the full configuration of the paper, or the same
+            protocol with a smaller network and fewer rounds.
         seeds: Number of seeds; by default the card's.
         parts: Some of the card's parts only.
         members: Some of its members only.
@@ -34,13 +40,14 @@ def reproduce_card(
         out: Folder for the results; by default reproduced/NAME-SCALE. The same command
             resumes what was ended.
         checkpoint_every: Seconds between checkpoints, from which a run is resumed.
+        quiet: Print results and errors only.
     """
     if not name:
         from fedjax_mos.lab.papers.listing import listing
 
         print(listing())
         return
-    starting()
+    starting(quiet)
     all_cores()
     from fedjax_mos.lab.papers.provenance import as_command
     from fedjax_mos.lab.papers.reproduce import reproduce
@@ -55,9 +62,9 @@ def reproduce_card(
         members=members,
         rounds=rounds,
         data_dir=data_dir,
+        progress=not quiet,
         checkpoint_every=checkpoint_every,
         command=as_command(words()),
-        progress=progress(),
     )
     print(found.markdown())
     end(folder, found.complete, "the same command resumes it")

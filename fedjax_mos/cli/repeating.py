@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     all_cores,
     check_track,
@@ -26,11 +25,16 @@ def kind_in(config: Path) -> str:
 
 
 def repeat(
-    config: Path, kind: str, out: Path | None, every: float, track: tuple[str, ...]
+    config: Path,
+    kind: str,
+    out: Path | None,
+    every: float,
+    track: tuple[str, ...],
+    quiet: bool,
 ) -> None:
     """What a config.json that is of no run tells, in a folder of its own."""
     if kind == "comparison":
-        _compare_again(config, out, every, track)
+        _compare_again(config, out, every, track, quiet)
         return
     if track:
         raise ValueError(f"track is for runs and comparisons: {config} is of a {kind}")
@@ -40,13 +44,13 @@ def repeat(
             f"config must be of a run or a comparison, or lie in a folder that a "
             f"command has written: {config} is of a {kind} from Python, repeat it there"
         )
-    say_again(said, out)
+    say_again(said, out, quiet)
 
 
 def _compare_again(
-    config: Path, out: Path | None, every: float, track: tuple[str, ...]
+    config: Path, out: Path | None, every: float, track: tuple[str, ...], quiet: bool
 ) -> None:
-    starting()
+    starting(quiet)
     from fedjax_mos.lab.compare import compare
     from fedjax_mos.lab.comparison_folder import asked_in
     from fedjax_mos.lab.run_folder import check_data
@@ -60,11 +64,11 @@ def _compare_again(
         found = compare(
             said.members,
             said.seeds,
+            progress=not quiet,
             out=folder,
             target=said.target,
             checkpoint_every=every,
             track=track,
-            progress=progress(),
         )
     print(found.text(said.target))
     end_run(folder, found)

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     All,
     Flat,
     Over,
     Points,
+    Quiet,
     Settings,
     all_cores,
     check_target,
@@ -44,8 +44,14 @@ def search_options(
     target: float | None = None,
     every_method: All = False,
     out: Path | None = None,
+    quiet: Quiet = False,
 ) -> None:
     """Find the best of many configurations: between rungs only the best go on.
+
+    Examples:
+        fedjax-mos search --random 64 --over lr=log:0.01:1
+        fedjax-mos search --over algorithm=fedavg,fedmos --over lr=0.1,0.3 --seeds 5
+        fedjax-mos search --all --sampler ucs --out runs/all
 
     Args:
         method: What to run.
@@ -64,11 +70,12 @@ def search_options(
         metric: What the best is chosen by; by default the accuracy on validation or
             held-out examples.
         target: Test accuracy of "rounds to target"; by default the data set's.
-        every_method: Tune every algorithm with as many draws around its published
-            numbers (--random, by default 64) and compare the winners.
+        every_method: Tune every algorithm at the same cost, then compare: --random
+            draws of each, by default 64, around its published numbers.
         out: Folder for the results; one of the same search is resumed.
+        quiet: Print results and errors only.
     """
-    starting()
+    starting(quiet)
     from fedjax_mos.lab.searches.search import search
 
     experiment = experiment_of(method, settings)
@@ -76,7 +83,7 @@ def search_options(
     if every_method:
         others = (over, points, budget, rungs, hyperband, width, metric, independent)
         _check_all(*others, eta != 4, unit != "rounds")
-        _search_all(experiment, random, seeds, target, out)
+        _search_all(experiment, random, seeds, target, out, quiet)
         return
     listed, tried = tried_by(experiment, points, over, search)
     all_cores()
@@ -95,7 +102,7 @@ def search_options(
             metric=metric,
             width=width,
             out=folder,
-            progress=progress(),
+            progress=not quiet,
             **tried,
         )
     print(found.text(target))
@@ -118,6 +125,7 @@ def _search_all(
     seeds: int,
     target: float | None,
     out: Path | None,
+    quiet: bool,
 ) -> None:
     from fedjax_mos.lab.searches.all_methods import DRAWS, search_all
 
@@ -125,7 +133,7 @@ def _search_all(
     draws = DRAWS if random is None else random
     with resumable(out, "search") as folder:
         found = search_all(
-            experiment, random=draws, seeds=seeds, out=folder, progress=progress()
+            experiment, random=draws, seeds=seeds, out=folder, progress=not quiet
         )
     print(found.printed(target).text())
     print(f"{folder / 'tuned.toml'} has the numbers")

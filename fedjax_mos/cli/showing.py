@@ -37,6 +37,11 @@ def plot(
 ) -> None:
     """Draw results that were written before, of one folder or of several together.
 
+    Examples:
+        fedjax-mos plot runs/few --x bits --out bits.pdf
+        fedjax-mos plot runs/few --kind targets --targets 0.8 0.9
+        fedjax-mos plot runs/mos --kind heat_map --axes lr server_lr
+
     Args:
         folders: What run, compare, sweep or tune wrote.
         kind: The picture. partition: who has which classes; selection: who took part
@@ -76,6 +81,11 @@ def print_table(
 ) -> None:
     """Print results as a table for a paper.
 
+    Examples:
+        fedjax-mos table runs/few --form latex --targets 0.8 0.9
+        fedjax-mos table runs/few --baseline fedavg/ucs --spread ci95
+        fedjax-mos table runs/mos --per algorithm
+
     Args:
         folders: What run, compare or sweep wrote; runs of several folders together.
         form: text, markdown, csv or latex (booktabs).
@@ -108,6 +118,10 @@ def print_table(
 
 def write_report(folder: tyro.conf.Positional[Path], out: Path | None = None) -> None:
     """Make one page of HTML of a folder: settings, pictures, tables, what to cite.
+
+    Examples:
+        fedjax-mos report runs/few
+        fedjax-mos report runs/few --out page.html
 
     Args:
         folder: What run, compare, sweep or tune wrote.

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fedjax_mos.cli.app import progress
 from fedjax_mos.cli.arguments import (
     Flat,
     Over,
     Points,
+    Quiet,
     Schedules,
     Settings,
     all_cores,
@@ -42,8 +42,14 @@ def sweep_options(
     out: Path | None = None,
     checkpoint_every: float = 60.0,
     processes: Annotated[Processes, *Flat] = ALONE,
+    quiet: Quiet = False,
 ) -> None:
     """Run an experiment with many configurations and seeds as one program.
+
+    Examples:
+        fedjax-mos sweep --over lr=0.1,0.3 --over algorithm=fedavg,fedmos
+        fedjax-mos sweep --random 64 --over lr=log:0.01:1 --over storm=uniform:0:1
+        fedjax-mos sweep --point lr=0.1,storm=0.9 --point lr=0.3,storm=0.5
 
     Args:
         method: What to run.
@@ -63,9 +69,10 @@ def sweep_options(
         out: Folder for the results; one of the same sweep is resumed.
         checkpoint_every: Seconds between checkpoints of the runs under way.
         processes: Others that run this together.
+        quiet: Print results and errors only.
     """
     with joined(processes):
-        starting()
+        starting(quiet)
         from fedjax_mos.lab.sweeps.sweep import sweep
 
         experiment = experiment_of(method, settings)
@@ -84,7 +91,7 @@ def sweep_options(
                 width=width,
                 out=folder,
                 checkpoint_every=checkpoint_every,
-                progress=progress(),
+                progress=not quiet,
                 **tried,
             )
         print(cube.text(target, metric))
@@ -127,8 +134,14 @@ def tune_numbers(
     settings: Settings = (),
     versus_sweep: bool = True,
     out: Path | None = None,
+    quiet: Quiet = False,
 ) -> None:
     """Tune an experiment's numbers by gradient through its whole run.
+
+    Examples:
+        fedjax-mos tune --rounds 50 --set lr=0.001
+        fedjax-mos tune --algorithm scaffold --wrt lr server_lr
+        fedjax-mos tune --schedule lr=segments:10 --schedule prox=spline:4
 
     Args:
         method: What to tune, from the numbers that it has.
@@ -146,8 +159,9 @@ def tune_numbers(
         settings: Where to start: --set lr=0.01 --set storm=0.5.
         versus_sweep: Also plot a random sweep that costs as many rounds.
         out: Folder for the results; one of the same tuning is resumed.
+        quiet: Print results and errors only.
     """
-    starting()
+    starting(quiet)
     from fedjax_mos.lab import options
     from fedjax_mos.lab.hypergradients.random_baseline import random_baseline
     from fedjax_mos.lab.hypergradients.tune import tune
@@ -167,7 +181,7 @@ def tune_numbers(
             step_size=step_size,
             horizon=horizon,
             out=folder,
-            progress=progress(),
+            progress=not quiet,
         )
     print(tuned.text())
     written(lambda: tuned.write(folder), folder)
@@ -176,14 +190,14 @@ def tune_numbers(
     if versus_sweep and tuned.complete:
         names = wrt or tuple(shaped) or None
         sweeping = folder / "sweep"
-        if progress():
+        if not quiet:
             print(
                 "now a random sweep of the same cost, to compare with "
                 "(--no-versus-sweep leaves it out)",
                 file=sys.stderr,
             )
         cube = random_baseline(
-            experiment, names, tuned, seeds=seeds, out=sweeping, progress=progress()
+            experiment, names, tuned, seeds=seeds, out=sweeping, progress=not quiet
         )
         written(lambda: tuned.write(folder, cube), folder)
         found = cube.cells(tuned.objective)["mean"].min()

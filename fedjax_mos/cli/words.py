@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fedjax_mos.cli.app import COMMANDS, QUIET, call, progress, words
+from fedjax_mos.cli.app import COMMANDS, call, words
 from fedjax_mos.cli.arguments import end, results_in
 from fedjax_mos.cli.together import NAMES
 
@@ -49,19 +49,19 @@ def said_in(folder: Path) -> list[str] | None:
     return found
 
 
-def say_again(said: list[str], folder: Path | None) -> None:
+def say_again(said: list[str], folder: Path | None, quiet: bool) -> None:
     """The same command with this folder, or with a new one."""
-    name, *kept = [word for word in _without(said, "--out") if word != QUIET]
-    kept += [QUIET] * (not progress())
+    name, *kept = _without(said, "--out", "--quiet")
+    kept += ["--quiet"] if quiet else []
     call(name, kept if folder is None else [*kept, "--out", str(folder)])
 
 
 def _without(said: list[str], *flags: str) -> list[str]:
-    """Words without some options and their values; --distributed has none."""
+    """Words without some options and their values, if they have any."""
     kept = []
     skip = False
     for word in said:
         if not skip and word.partition("=")[0] not in flags:
             kept.append(word)
-        skip = word in flags and word != "--distributed"
+        skip = word in flags and word not in ("--distributed", "--quiet")
     return kept

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 import optax
+from typing_extensions import TypeAliasType
 
 from fedjax_mos import target
 from fedjax_mos.types import Batch, Key, Loss, Metrics, Params, PyTree
 
-Apply = Callable[[Params, PyTree, Key | None], jax.Array]
-PerExample = Callable[[jax.Array, jax.Array], jax.Array]  # (outputs, y) -> [B]
+Apply = TypeAliasType("Apply", Callable[[Params, PyTree, Key | None], jax.Array])
+# (outputs, y) -> [B]
+PerExample = TypeAliasType("PerExample", Callable[[jax.Array, jax.Array], jax.Array])
 
 
 def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:

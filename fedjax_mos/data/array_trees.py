@@ -2,9 +2,8 @@
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedjax_mos.types import PyTree
+from fedjax_mos.types import ArrayLike, PyTree
 
 
 def as_arrays(x: PyTree) -> PyTree:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.types import Batch, Key
 
-Augmentation = Callable[[Batch, Key], Batch]
+Augmentation = TypeAliasType("Augmentation", Callable[[Batch, Key], Batch])
 
 
 def rotate(degrees: float) -> Augmentation:

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.data.partition_checks import check_between, class_labels
+from fedjax_mos.types import ArrayLike
 
 
 class Partition(NamedTuple):

@@ -1,9 +1,8 @@
 """What partitions are given, checked, and how they begin."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedjax_mos.types import Scalar
+from fedjax_mos.types import ArrayLike, Scalar
 
 _SMALLEST = float(np.finfo(np.float32).tiny)
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.data.partitions import Partition
 from fedjax_mos.data.sources.formats import check_npz
+from fedjax_mos.types import ArrayLike
 
 PREFIX = "npz:"
 

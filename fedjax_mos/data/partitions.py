@@ -6,7 +6,6 @@ quotas (`quota.py`).
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.components import cite
 from fedjax_mos.data import quota
@@ -18,7 +17,7 @@ from fedjax_mos.data.partition_checks import (
     check_positive,
     start,
 )
-from fedjax_mos.types import Positive
+from fedjax_mos.types import ArrayLike, Positive
 
 
 @cite("mcmahan2017fedavg")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.data.array_trees import (
     as_array,
@@ -20,7 +19,7 @@ from fedjax_mos.data.array_trees import (
     rows,
 )
 from fedjax_mos.data.partitions import Partition
-from fedjax_mos.types import Batch, ClientView, FederatedData, PyTree
+from fedjax_mos.types import ArrayLike, Batch, ClientView, FederatedData, PyTree
 
 
 def federate(

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import TypeAliasType
 
 from fedjax_mos import tree
 from fedjax_mos.backends.mapping import vmapped
@@ -21,7 +22,7 @@ from fedjax_mos.types import (
 )
 
 # Per metric values [B], one per example, or (values [B], weights [B]).
-Measure = Callable[[Params, Batch], Mapping[str, Any]]
+Measure = TypeAliasType("Measure", Callable[[Params, Batch], Mapping[str, Any]])
 Stores = Mapping[str, FederatedData]
 _GROUPS = 8  # of blocks, when sums are kept per client
 

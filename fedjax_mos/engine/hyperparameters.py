@@ -6,11 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.components import Spec, check_hp
 from fedjax_mos.types import Hp, Positive
 
-Decay = Callable[[Hp, jax.Array], Hp]
+Decay = TypeAliasType("Decay", Callable[[Hp, jax.Array], Hp])
 
 
 def with_hp(

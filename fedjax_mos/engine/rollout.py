@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.engine.checks import typed_key
 from fedjax_mos.schedule import check_length
@@ -19,8 +20,10 @@ from fedjax_mos.types import (
     Simulation,
 )
 
-Evaluate = Callable[[RoundState, PyTree], Metrics]  # (state, stores) -> metrics
-Report = Callable[[RoundState, RoundInfo], PyTree]  # after every round
+# (state, stores) -> metrics
+Evaluate = TypeAliasType("Evaluate", Callable[[RoundState, PyTree], Metrics])
+# after every round
+Report = TypeAliasType("Report", Callable[[RoundState, RoundInfo], PyTree])
 
 
 class Trace(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.backends.placing import whole_rows
 from fedjax_mos.contents import contents
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 # Why a run is over, in `frame.attrs["ended"]`.
 DONE, DIVERGED, STOPPED, INTERRUPTED = "done", "diverged", "stopped", "interrupted"
-Stop = Callable[["pd.DataFrame"], bool]  # the frame so far -> whether that is enough
+# the frame so far -> whether that is enough
+Stop = TypeAliasType("Stop", Callable[["pd.DataFrame"], bool])
 
 
 def run(

@@ -86,7 +86,8 @@ class Experiment(Method):
     def own(self) -> tuple[str, ...]:
         """What was given as an object: a file cannot bring it back."""
         made = [kind for kind, part in self.parts.items() if part.own]
-        functions = [n for n in ("loss", "metrics", "backend") if self._is_object(n)]
+        fields = ((n, getattr(self, n)) for n in ("loss", "metrics", "backend"))
+        functions = [n for n, value in fields if not isinstance(value, str | None)]
         return (*made, *functions, *self._own_options())
 
     @property
@@ -219,8 +220,7 @@ class Experiment(Method):
     def _partition(self) -> Partition:
         made = self.build()
         made.check_whole("a partition")
-        data = made.data
-        return Partition(np.asarray(data.order), np.asarray(data.size))
+        return Partition(np.asarray(made.data.order), np.asarray(made.data.size))
 
     def partition_map(self) -> "Figure":
         """Which classes clients have, and how many examples."""
@@ -233,12 +233,10 @@ class Experiment(Method):
         return report_cohort if self.cohorts else None
 
     def _start(self, made: Assembled, seeds: int | None) -> tuple[RoundState, Key]:
-        if seeds is None:
-            return made.begin(np.int32(self.seed))
-        return made.begin(np.arange(self.seed, self.seed + seeds, dtype=np.int32))
-
-    def _is_object(self, field: str) -> bool:
-        return not isinstance(getattr(self, field), str | None)
+        first = np.int32(self.seed)
+        return made.begin(
+            first if seeds is None else first + np.arange(seeds, dtype="i4")
+        )
 
     def _own_options(self) -> list[str]:
         """Options that were given as a Spec or an object, such as an optimizer."""

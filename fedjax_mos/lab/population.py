@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.components import Spec
 from fedjax_mos.data.generated import Generated
@@ -21,7 +20,7 @@ from fedjax_mos.data.sources.table import SOURCES
 from fedjax_mos.data.store import checked_mass, federate
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.advice import DEFAULT_CLIENTS
-from fedjax_mos.types import FederatedData, PyTree
+from fedjax_mos.types import ArrayLike, FederatedData, PyTree
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment

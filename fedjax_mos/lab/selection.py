@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.lab import catalog, pictures
 from fedjax_mos.samplers import Moments, draw_matrix, moments
+from fedjax_mos.types import ArrayLike
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ component is its name; in Python it may be an object (`Experiment` says which).
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedjax_mos.lab.default_names import DEFAULT_ALGORITHM, DEFAULT_SAMPLER
 from fedjax_mos.lab.setting_checks import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     DataLike = str | Dataset | FederatedData | Generated | Mapping[str, FederatedData]
     PartitionLike = str | Partition | Spec | Factory
     ModelLike = str | nn.Module | Model | Spec | Factory
-    LossLike = str | PerExample
+    LossLike: TypeAlias = str | PerExample
     MetricsLike = Mapping[str, PerExample]
     ChannelLike = str | Channel | Spec | Factory
     BackendLike = str | Backend

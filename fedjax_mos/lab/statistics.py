@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from fedjax_mos.types import ArrayLike
 
 SPREADS: dict[str, str] = {
     "std": "sample standard deviation over seeds",

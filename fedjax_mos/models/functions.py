@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 import flax.linen as nn
 import jax
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.models.staged import Staged, apply, forward, init
 from fedjax_mos.types import Forward, Key, Params, PyTree
 
-Init = Callable[[Key, PyTree], Params]  # x: leaves [B, ...], arrays or their shapes
-Apply = Callable[[Params, PyTree, Key | None], jax.Array]  # no key: evaluation mode
+# x: leaves [B, ...], arrays or their shapes
+Init = TypeAliasType("Init", Callable[[Key, PyTree], Params])
+# no key: evaluation mode
+Apply = TypeAliasType("Apply", Callable[[Params, PyTree, Key | None], jax.Array])
 
 
 class Model(NamedTuple):

@@ -72,7 +72,7 @@ def staged(*stages: Sequence[Layer] | nn.Module) -> Staged:
 def init(model: nn.Module, key: Key, x: PyTree) -> Params:
     """Parameters for inputs like x, of which only shapes and dtypes are used.
 
-    The leaves [B, ...] of x are arrays or `jax.ShapeDtypeStruct`s.
+    The leaves [B, ...] of x are arrays or their `jax.ShapeDtypeStruct`.
     """
     # Lazy: the parameters are drawn, the forward pass is only traced.
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)

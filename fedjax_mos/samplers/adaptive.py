@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from numpy.typing import ArrayLike
 
 from fedjax_mos.components import cite
 from fedjax_mos.samplers.cohort import check_cohort, merge_duplicates
 from fedjax_mos.types import (
+    ArrayLike,
     Cohort,
     FederatedData,
     Key,

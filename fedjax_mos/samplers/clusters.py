@@ -15,12 +15,11 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.client.tools import over_all
 from fedjax_mos.data.store import views
 from fedjax_mos.samplers.cohort import check_choice
-from fedjax_mos.types import Batch, FederatedData, Key, Loss, Params, PyTree
+from fedjax_mos.types import ArrayLike, Batch, FederatedData, Key, Loss, Params, PyTree
 
 Distance = Literal["cosine", "angle"]
 DISTANCES = ("cosine", "angle")

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.components import name_of
 from fedjax_mos.data.store import checked_mass
@@ -26,6 +25,7 @@ from fedjax_mos.samplers.multinomial import multinomial
 from fedjax_mos.samplers.subset_sums import independent_tables, uniform_tables
 from fedjax_mos.samplers.uniform import uniform, uniform_release
 from fedjax_mos.signatures import Factory
+from fedjax_mos.types import ArrayLike
 
 _NODES = 96  # of the integral over time
 

@@ -33,6 +33,7 @@ from fedjax_mos.types.channel import (
     Wire,
 )
 from fedjax_mos.types.data import (
+    ArrayLike,
     Batch,
     ClientView,
     Count,
@@ -76,6 +77,7 @@ from fedjax_mos.types.simulation import (
 __all__ = [
     "Aggregate",
     "Algorithm",
+    "ArrayLike",
     "Backend",
     "Batch",
     "Channel",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.types.data import Key, PyTree
 
@@ -21,7 +22,8 @@ class Wire(NamedTuple):
     fired: jax.Array | None = None  # whether a message rule applied; None: no rule
 
 
-Codec = Callable[[PyTree, Key], Wire]  # a compressor without memory
+# a compressor without memory
+Codec = TypeAliasType("Codec", Callable[[PyTree, Key], Wire])
 
 
 class Send(Protocol):

@@ -5,11 +5,15 @@ import math
 from typing import Annotated, Any, NamedTuple
 
 import jax
+import numpy.typing
+from typing_extensions import TypeAliasType
 
+# Aliases with a name: help() and the documentation print it and not what it means.
 PyTree = Any
 Params = PyTree
-Key = jax.Array
-Metrics = dict[str, jax.Array]
+Key = TypeAliasType("Key", jax.Array)
+ArrayLike = TypeAliasType("ArrayLike", numpy.typing.ArrayLike)
+Metrics = TypeAliasType("Metrics", dict[str, jax.Array])
 
 
 class Interval(NamedTuple):
@@ -21,13 +25,15 @@ class Interval(NamedTuple):
 
 
 # A float hyperparameter, possibly traced, and the ranges that factories annotate.
-Scalar = float | jax.Array
-Positive = Annotated[Scalar, Interval(0, math.inf, open_low=True)]
-NonNegative = Annotated[Scalar, Interval(0, math.inf)]
-Unit = Annotated[Scalar, Interval(0, 1)]
-Fraction = Annotated[Scalar, Interval(0, 1, open_low=True)]
+Scalar = TypeAliasType("Scalar", float | jax.Array)
+Positive = TypeAliasType(
+    "Positive", Annotated[Scalar, Interval(0, math.inf, open_low=True)]
+)
+NonNegative = TypeAliasType("NonNegative", Annotated[Scalar, Interval(0, math.inf)])
+Unit = TypeAliasType("Unit", Annotated[Scalar, Interval(0, 1)])
+Fraction = TypeAliasType("Fraction", Annotated[Scalar, Interval(0, 1, open_low=True)])
 # A whole number that decides shapes; JAX counts in 32 bits.
-Count = Annotated[int, Interval(1, 2**31 - 1)]
+Count = TypeAliasType("Count", Annotated[int, Interval(1, 2**31 - 1)])
 
 
 class Batch(NamedTuple):

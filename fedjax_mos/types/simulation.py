@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.types.algorithm import Mine, Server
 from fedjax_mos.types.channel import ChannelState, Up, Wire
@@ -14,7 +15,8 @@ from fedjax_mos.types.sampler import Cohort, HostUpdate, Sampler, SamplerState
 if TYPE_CHECKING:
     from fedjax_mos.components import Spec
 
-Hp = dict[str, Any]  # component -> name -> float array, or a tree of them
+# component -> name -> float array, or a tree of them
+Hp = TypeAliasType("Hp", dict[str, Any])
 
 
 class Row(NamedTuple):

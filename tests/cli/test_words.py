@@ -21,8 +21,11 @@ def test_a_sweep_is_resumed_by_its_folder(tmp_path, capsys):
     cli.main([*SWEEP, "--over", "lr=0.1,0.2", f"--out={out}"])
     before = fm.read(out).frame
     (out / "pieces" / "00000.parquet").unlink()
-    cli.main(["resume", str(out)])
-    assert str(out) in capsys.readouterr().out
+    capsys.readouterr()
+    cli.main(["resume", str(out), "--quiet"])
+    shown = capsys.readouterr()
+    assert str(out) in shown.out
+    assert not shown.err  # no bar, no note
     assert (
         fm.read(out)
         .frame.drop(columns="seconds")

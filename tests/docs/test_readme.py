@@ -12,11 +12,11 @@ from tests import problem
 from tests.docs import printed
 
 README = "README.md"
-NOTEBOOK, OWN, BELOW, SWEEP = printed.blocks(README)
+SWEEP, NOTEBOOK, GRADIENT, OWN = printed.blocks(README)
 
 
 @pytest.mark.parametrize(
-    ("block", "most"), [(NOTEBOOK, 6), (OWN, 29), (BELOW, 20), (SWEEP, 8)]
+    ("block", "most"), [(NOTEBOOK, 6), (OWN, 29), (GRADIENT, 5), (SWEEP, 8)]
 )
 def test_every_block_is_short(block, most):
     """The interface is only as good as its shortest example."""
@@ -80,9 +80,24 @@ def test_own_algorithm(own):
 
 
 def test_one_level_below():
-    """Own arrays, loss and parameters learn something."""
-    history = printed.run(BELOW, README)["history"]
+    """Own arrays, loss and parameters, as the tutorial prints them, learn something."""
+    page = "docs/tutorial.md"
+    block = "import fedjax_mos as fm\n" + printed.blocks(page)[-1]
+    history = printed.run(block, page)["history"]
     assert history["local_loss"].iloc[-1] < 0.7 * history["local_loss"].iloc[0]
+
+
+@pytest.mark.thorough
+def test_gradient(capsys):
+    """The gradient of a run, and a tuned schedule."""
+    short = printed.shortened(
+        GRADIENT,
+        ("rounds=50", "rounds=4, clients=6, cohort=2, steps=1, model='logistic'"),
+        ('"segments:10"}', '"segments:2"}, candidates=2, updates=2, progress=False'),
+    )
+    names = printed.run(short, README)
+    assert "storm" in capsys.readouterr().out
+    assert len(names["tuned"].hp["lr"]) == 4 and names["figure"].axes
 
 
 def test_sweep():

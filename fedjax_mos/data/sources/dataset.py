@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.data.array_trees import (
     as_array,
@@ -18,7 +17,7 @@ from fedjax_mos.data.array_trees import (
     rows,
 )
 from fedjax_mos.data.sources.statistics import normalisation
-from fedjax_mos.types import PyTree
+from fedjax_mos.types import ArrayLike, PyTree
 
 
 class Examples(NamedTuple):

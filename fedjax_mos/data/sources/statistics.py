@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedjax_mos.types import PyTree
+from fedjax_mos.types import ArrayLike, PyTree
 
 
 class Moments(NamedTuple):

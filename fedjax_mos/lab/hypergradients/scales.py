@@ -14,13 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import expit, logit
 from jax.typing import ArrayLike
+from typing_extensions import TypeAliasType
 
 from fedjax_mos.lab import options
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.hypergradients.wrt import Named, home
 from fedjax_mos.types import Interval, PyTree
 
-Bounds = Mapping[str, tuple[float, float]]
+Bounds = TypeAliasType("Bounds", Mapping[str, tuple[float, float]])
 LINE, UNIT = (1e-4, 10.0), (0.01, 0.99)
 
 
