@@ -198,10 +198,7 @@ class Experiment(Method):
         )
 
     def describe(self, seeds: int | None = None) -> Printed:
-        """What a run would hold in memory, before any of its state is allocated.
-
-        `describe().text()` is a table, with a note where it would be refused.
-        """
+        """What a run would hold in memory, and why it would be refused; `.text()`."""
         self.check_seeds(seeds)
         return describe(self, seeds)
 
@@ -233,10 +230,8 @@ class Experiment(Method):
         return report_cohort if self.cohorts else None
 
     def _start(self, made: Assembled, seeds: int | None) -> tuple[RoundState, Key]:
-        first = np.int32(self.seed)
-        return made.begin(
-            first if seeds is None else first + np.arange(seeds, dtype="i4")
-        )
+        more = 0 if seeds is None else np.arange(seeds, dtype=np.int32)
+        return made.begin(np.int32(self.seed) + more)
 
     def _own_options(self) -> list[str]:
         """Options that were given as a Spec or an object, such as an optimizer."""
