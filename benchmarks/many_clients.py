@@ -139,8 +139,8 @@ def child(told: dict) -> None:
     times = frame["seconds"].to_numpy()[:rounds]
     found = {
         "setup": time.perf_counter() - begin - times[-1],
-        # Behind the first ten rounds, which are compiled, and before the last ten, which
-        # end with an evaluation.
+        # Behind the first ten rounds, which are compiled, and before the last ten,
+        # which end with an evaluation.
         "seconds per round": (times[-11] - times[9]) / (rounds - 20),
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "anonymous": watch.most,
