@@ -139,8 +139,9 @@ def child(told: dict) -> None:
     times = frame["seconds"].to_numpy()[:rounds]
     found = {
         "setup": time.perf_counter() - begin - times[-1],
-        # Behind the first ten rounds, which are compiled.
-        "seconds per round": (times[-1] - times[9]) / (rounds - 10),
+        # Behind the first ten rounds, which are compiled, and before the last ten,
+        # which end with an evaluation.
+        "seconds per round": (times[-11] - times[9]) / (rounds - 20),
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "anonymous": watch.most,
     }
@@ -149,8 +150,8 @@ def child(told: dict) -> None:
 
 def measured(told: dict, quick: bool) -> dict:
     """A line from a process of its own."""
-    rounds = 30 if told["kind"] != "rows" else max(30, told["clients"] // 10)
-    words = told | {"rounds": 20 if quick else rounds}
+    rounds = 50 if told["kind"] != "rows" else max(30, told["clients"] // 10)
+    words = told | {"rounds": 30 if quick else rounds}
     if quick:
         words["clients"] = max(words["clients"] // 100, 2 * words.get("cohort", 10))
     out = subprocess.run(

@@ -19,7 +19,7 @@ import numpy as np
 from fedjax_mos import cli, memory
 from fedjax_mos.data.sources import origins
 from fedjax_mos.engine.interrupts import Pace
-from fedjax_mos.engine.run import _visits
+from fedjax_mos.engine.visits import visits
 from fedjax_mos.lab import compare, memory_checks
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.hypergradients import tune
@@ -147,7 +147,7 @@ def _stop(experiments: list[Experiment], seeds: int | None) -> None:
     for one in experiments:
         made = one.build(lanes=seeds or 1)
         jax.eval_shape(made.start, jax.random.key(0))
-        next(_visits(0, one.rounds, made.sim.host_update, Pace()))
+        next(visits(0, one.rounds, made.sim.host_update, Pace()))
     raise Accepted(experiments)
 
 

@@ -13,7 +13,7 @@ import fedjax_mos as fm
 from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import Pace
-from fedjax_mos.engine.run import _visits
+from fedjax_mos.engine.visits import visits
 from fedjax_mos.samplers.clustered import from_bins
 from tests import problem
 from tests.samplers.population import KEYS, near, population, see, tools, weights_of
@@ -191,9 +191,9 @@ def test_bins_are_formed_from_the_last_messages():
 def test_visits_end_where_the_host_has_work(first):
     """Updates lie between visits: inside of one they would be skipped."""
     update = fm.types.HostUpdate(None, every=2, warm_up=3)
-    visits = [*_visits(first, first + 11, update, Pace(each=0.0))]
-    assert [t for visit in visits for t in range(*visit)] == [*range(first, first + 11)]
-    begins = {begin for begin, _ in visits}
+    found = [*visits(first, first + 11, update, Pace(each=0.0))]
+    assert [t for visit in found for t in range(*visit)] == [*range(first, first + 11)]
+    begins = {begin for begin, _ in found}
     due = {t for t in range(first, first + 11) if host_updates.due(update, t)}
     assert due <= begins and (first >= 3 or 3 in begins)
 
