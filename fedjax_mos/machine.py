@@ -47,6 +47,16 @@ def use_all_cores() -> int:
     return jax.device_count()
 
 
+def devices_of(platform: str) -> int:
+    """How many devices of a platform there are; of one that is elsewhere, one."""
+    import jax
+
+    try:
+        return len(jax.devices(platform))
+    except RuntimeError:
+        return 1
+
+
 def device_memory(platform: str | None = None) -> int | None:
     """Bytes of one of this process's accelerators; None where nobody tells.
 

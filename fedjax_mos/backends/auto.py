@@ -7,7 +7,7 @@ import jax
 
 from fedjax_mos.backends.devices import meshed, sharded, spread
 from fedjax_mos.backends.mapping import chunked, debug, vmapped
-from fedjax_mos.machine import device_memory
+from fedjax_mos.machine import device_memory, devices_of
 from fedjax_mos.types import Backend, Params
 
 # Rules of `auto` on CPU, from benchmarks/NOTES.md.
@@ -68,8 +68,7 @@ def choose(
     size = sum(leaf.size for leaf in leaves)
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     if platform != "cpu":
-        # A program for another machine is for one device of it.
-        there = jax.device_count() if platform == jax.default_backend() else 1
+        there = devices_of(platform)
         found = _over_accelerators(cohort, lanes, there)
         cohort = -(-cohort // there) if found == "sharded" else cohort
         lanes = -(-lanes // there) if found == "spread" else lanes

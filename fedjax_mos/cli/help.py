@@ -36,7 +36,11 @@ FEW = {
         *("independent", "eta", "rungs", "hyperband", "unit", "candidates"),
         *("step_size", "horizon", "versus_sweep"),
     ),
-    "machine": ("backend", "width", "checkpoint_every", "quiet"),
+    "machine": (
+        *("backend", "precision", "rows", "width", "checkpoint_every", "track"),
+        "quiet",
+    ),
+    "processes": ("distributed", "coordinator_address", "num_processes", "process_id"),
 }
 _PYTHON_ONLY = ("metrics", "options")  # --set gives options
 _KINDS = {Path: "PATH", int: "INT", float: "FLOAT", str: "NAME"}

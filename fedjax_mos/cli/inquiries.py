@@ -65,6 +65,10 @@ def describe(
 ) -> None:
     """Print what an experiment would hold in memory, and whether it would be refused.
 
+    Examples:
+        fedjax-mos describe --dataset synthetic --clients 500 --model mlp
+        fedjax-mos describe --dataset synthetic_population --clients 1000000
+
     Args:
         method: The experiment.
         settings: Any option of any component.

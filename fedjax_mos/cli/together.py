@@ -16,14 +16,14 @@ from fedjax_mos.cli.arguments import all_cores
 class Processes:
     """Which processes run a command together."""
 
-    # Several processes, on one or several machines, run this command as one.
     distributed: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    # HOST:PORT of the first process; found by JAX under SLURM, GKE and Open MPI.
+    """Several processes, on one or several machines, run this command as one."""
     coordinator_address: str | None = None
-    # How many processes there are; found likewise.
+    """HOST:PORT of the first process; found by JAX under SLURM, GKE and Open MPI."""
     num_processes: int | None = None
-    # Which of them this is, from 0 on; found likewise.
+    """How many processes there are; found likewise."""
     process_id: int | None = None
+    """Which of them this is, from 0 on; found likewise."""
 
 
 ALONE = Processes()

@@ -11,10 +11,9 @@ from functools import cached_property, partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedjax_mos.data.store import checked_mass
-from fedjax_mos.types import FederatedData, Key, PyTree
+from fedjax_mos.types import ArrayLike, FederatedData, Key, PyTree
 
 Examples = tuple[PyTree, jax.Array]  # x, leaves [examples, ...], and y [examples, ...]
 Generate = Callable[[jax.Array, Key], Examples]  # (client, key of its own)

@@ -81,8 +81,7 @@ def test_accelerators_do_everything_at_once(
     devices, cohort, lanes, expected, monkeypatch
 ):
     """Rules for caches of a CPU that make an accelerator wait, or idle ones."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(jax, "device_count", lambda: devices)
+    monkeypatch.setattr(layout, "devices_of", lambda platform: devices)
     assert layout.choose(IMAGES, cohort, lanes, 1.0, "gpu") == (expected, None)
 
 

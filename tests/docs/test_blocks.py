@@ -13,12 +13,19 @@ from tests.docs.printed import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 # What a block may need that tests do not have; .ci/run does the test command.
-NEEDS = ("needs: accelerator", "needs: data", "needs: network", "test command")
+NEEDS = (
+    *("needs: accelerator", "needs: data", "needs: network", "needs: processes"),
+    "test command",
+)
+# Pages whose commands and programs `test_own` runs, with the files that they name.
+OWN = ("own_data.md", "own_model.md", "tracking.md")
 # Pages whose programs tests of their own shorten, run and look at.
 RUN_BY = {
     "README.md": "test_readme",
     "accuracy.md": "test_accuracy",
     "search.md": "test_search",
+    "scale.md": "test_scale",
+    **dict.fromkeys(OWN, "test_own"),
     **{path.name: "test_guides" for path in ROOT.glob("docs/adding_*.md")},
 }
 SHORTER = (
@@ -57,7 +64,7 @@ TRIED = [one for one in BLOCKS if one.marks not in NEEDS]
 LINES = [
     pytest.param(line, id=f"{block}-{line}")
     for block in TRIED
-    if block.language == "bash"
+    if block.language == "bash" and block.page not in OWN
     for line in commands.lines_of(block.text)
 ]
 LINES += [
