@@ -47,4 +47,4 @@ def platform() -> str:
 
 def products() -> str | None:
     """The precision of what is being traced, as `jax.lax` takes it."""
-    return jax.config.jax_default_matmul_precision
+    return jax.config.values["jax_default_matmul_precision"]

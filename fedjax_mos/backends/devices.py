@@ -130,6 +130,6 @@ def _all_devices(axis: str) -> Mesh:
 
 def _shared(data: PyTree, everywhere: NamedSharding) -> PyTree:
     """`data` on every device; those of a CPU look at one and the same memory."""
-    if {device.platform for device in everywhere.device_set} == {"cpu"}:
+    if everywhere.mesh.devices.flat[0].platform == "cpu":
         data = jax.tree.map(np.asarray, data)
     return jax.device_put(data, everywhere, may_alias=True)
