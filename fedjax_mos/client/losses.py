@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from typing_extensions import TypeAliasType
 
-from fedjax_mos import target
+from fedjax_mos.target import platform
 from fedjax_mos.types import Batch, Key, Loss, Metrics, Params, PyTree
 
 Apply = TypeAliasType("Apply", Callable[[Params, PyTree, Key | None], jax.Array])
@@ -31,7 +31,7 @@ def masked_mean(values: jax.Array, mask: jax.Array) -> jax.Array:
 
 def cross_entropy(outputs: jax.Array, y: jax.Array) -> jax.Array:
     """Softmax cross-entropy of logits with integer labels."""
-    if target.platform() != "cpu":
+    if platform() != "cpu":
         # By comparison: the gradient of a gather is a scatter, kernels of its own.
         own = jnp.arange(outputs.shape[-1]) == y[..., None]
         label = jnp.where(own, outputs, 0).sum(-1)

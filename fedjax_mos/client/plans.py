@@ -75,7 +75,7 @@ def unrolled(carry: PyTree, plan: Plan) -> int:
     """Steps in one turn of the loop: a few small ones on a GPU, elsewhere one.
 
     There they cost what it takes to start their kernels, of which a loop has more: 106
-    in a round of W5 with it, 77 without (docs/accelerators.md).
+    in a round of W5 with it, 87 without (docs/accelerators.md).
     """
     steps, numbers = len(plan.epoch), sum(map(jnp.size, jax.tree.leaves(carry)))
     small = steps <= _FEW and numbers <= _SMALL

@@ -1,7 +1,8 @@
 """An experiment's model and loss, fitted to its data."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,10 +45,10 @@ def network_of(experiment: "Experiment", people: Population, platform: str) -> N
     """The model as it is on a platform, checked against the inputs."""
     part = experiment.parts["model"]
     made = as_model(part.spec.build(people.outputs))
-    traced: list[Any] = [
-        f and traced_for(platform, f, experiment.precision) for f in made
-    ]
-    model, normalise = Model(*traced), people.normalise
+    handed = partial(traced_for, platform, precision=experiment.precision)
+    inside = made.forward and handed(made.forward)
+    model = Model(handed(made.init), handed(made.apply), inside)
+    normalise = people.normalise
     x = people.train.x
     first = jax.eval_shape(lambda x: normalise(jax.tree.map(lambda v: v[:1], x)), x)
     try:

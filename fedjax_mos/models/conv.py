@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fedjax_mos import target
 from fedjax_mos.models.products import matmul
+from fedjax_mos.target import platform
 
 _NHWC = ("NHWC", "HWIO", "NHWC")
 _FEW_CHANNELS = 4
@@ -42,7 +42,7 @@ def convolution(
     arguments, hence also fits `nn.Conv(..., conv_general_dilated=convolution)`.
     Layouts other than NHWC, groups and dilation always go to `lax`.
     """
-    if target.platform() == "cpu" and _is_plain(lhs, rhs, **options):
+    if platform() == "cpu" and _is_plain(lhs, rhs, **options):
         precision = options.get("precision")
         return matmul_convolution(lhs, rhs, window_strides, padding, precision)
     return lax.conv_general_dilated(lhs, rhs, window_strides, padding, **options)
@@ -90,7 +90,7 @@ def max_pool(
     """
     stride = window if stride is None else stride
     edge = (padding, padding, 0)
-    if target.platform() == "tpu":
+    if platform() == "tpu":
         # Strided slices are copies there: a step of a small network moved 4.3 GB with
         # them and moves 1.8 GB with windows (docs/accelerators.md).
         sizes = (1, window, window, 1), (1, stride, stride, 1)

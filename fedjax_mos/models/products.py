@@ -15,15 +15,15 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-from fedjax_mos import target
+from fedjax_mos.target import platform, products
 
 
 def matmul(x: jax.Array, kernel: jax.Array, precision: Any = None) -> jax.Array:
     """x [..., n] @ kernel [n, features], by the route for the platform it is for."""
-    if target.platform() != "cpu":
+    if platform() != "cpu":
         return jnp.matmul(x, kernel, precision=precision)
     # Asked for here: the products of its tangent may be traced elsewhere.
-    precision = precision or target.products()
+    precision = precision or products()
     *outer, inputs = x.shape
     rows = x.reshape(math.prod(outer), inputs)
     return _matmul(rows, kernel, precision).reshape(*outer, kernel.shape[1])
