@@ -53,7 +53,7 @@ def pooled(name):
     start = sampler.init(see(data), jax.random.key(9))
     cohorts, present, within = jax.device_get(go(start))
     np.testing.assert_array_equal(present[0], start.present)  # the first stage's pool
-    return cohorts, present, [type(within)(*(x[i] for x in within)) for i in (0, 1)]
+    return cohorts, present, [jax.tree.map(lambda x, i=i: x[i], within) for i in (0, 1)]
 
 
 @pytest.mark.parametrize("name", INNER)
