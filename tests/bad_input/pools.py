@@ -108,7 +108,6 @@ FIELDS: dict[str, Pool] = {
         "sharded",
         "spread:4",
         f"chunked:{MOST}",
-        "mesh:2x1",
         bad=(
             *("chunked:0", "chunked:-1", "chunked:x", "vmapped:2", "gpu", "auto:1"),
             *("mesh", "mesh:0x1", "mesh:1", "mesh:999x999"),
