@@ -1,16 +1,19 @@
 """Clients' rows in files, where more of them are than fit the memory.
 
-One memory-mapped file per leaf; a row has one record in each. Rows have versions: a
-record that a checkpoint points to is never written to, the client's next row goes to a
-free one. So a checkpoint is a list of records, and a process that is killed at any
-moment leaves the rows of both checkpoints that are kept as they were.
+One file per leaf; a row has one record in each. Rows have versions: a record that a
+checkpoint points to is never written to, the client's next row goes to a free one. So a
+checkpoint is a list of records, and a process that is killed at any moment leaves the
+rows of both checkpoints that are kept as they were.
+
+Records are read and written, not mapped: a page of a map costs a fault each time, which
+took several times as long as the copy (benchmarks/NOTES.md).
 """
 
-import mmap
 import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +23,6 @@ import numpy as np
 
 from fedjax_mos.memory import gib
 from fedjax_mos.types import Row
-
-_PIECE = 2**24  # bytes that are copied at a time
 
 
 class Versions(NamedTuple):
@@ -55,9 +56,9 @@ class RowStore:
             for file, one in zip(self._files, self._first, strict=True)
             if one.nbytes
         )
-        self._map()
         self._kept: np.ndarray | None = None  # [capacity] what checkpoints point to
         self._free = np.zeros(0, np.int32)
+        self._buffers: dict[Path, np.ndarray] = {}  # what is read: memory used again
 
     @property
     def row_bytes(self) -> int:
@@ -74,20 +75,21 @@ class RowStore:
             self._keep(versions)
         records = np.asarray(versions.now)[ids]
 
-        def leaf(first: np.ndarray, stored: np.ndarray) -> jax.Array:
-            out = np.empty((width, *first.shape), first.dtype)
+        def leaf(first: np.ndarray, file: Path) -> jax.Array:
+            out = self._buffers.get(file)
+            if out is None or len(out) != width:
+                out = np.empty((width, *first.shape), first.dtype)
+                self._buffers[file] = out
             out[len(ids) :] = first
-            if self._capacity:
-                # Not by an index, which would be a second copy.
-                into = out[: len(ids)]
-                np.take(stored, np.maximum(records, 0), axis=0, out=into, mode="clip")
             out[: len(ids)][records < 0] = first
+            with file.open("rb") as stream:
+                for place in np.flatnonzero(records >= 0) if first.nbytes else ():
+                    stream.seek(int(records[place]) * first.nbytes)
+                    stream.readinto(_bytes(out[place : place + 1]))
             return jnp.array(out)
 
-        pairs = zip(self._first, self._stored, strict=True)
-        rows = jax.tree.unflatten(self._tree, [leaf(*pair) for pair in pairs])
-        self._release()
-        return rows
+        pairs = zip(self._first, self._files, strict=True)
+        return jax.tree.unflatten(self._tree, [leaf(*pair) for pair in pairs])
 
     def write(
         self, versions: Versions, ids: np.ndarray, rows: Row, places: np.ndarray
@@ -102,19 +104,25 @@ class RowStore:
         bound[~bound] = self._kept[records[~bound]]
         records[bound] = self._take(int(bound.sum()))
         leaves = jax.tree.leaves(rows)
-        for leaf, stored, first in zip(leaves, self._stored, self._first, strict=True):
-            values, step = np.asarray(leaf), 1 + _PIECE // (1 + first.nbytes)
-            for i in range(0, len(records), step):
-                stored[records[i : i + step]] = values[places[i : i + step]]
-        self._release()
+        for leaf, first, file in zip(leaves, self._first, self._files, strict=True):
+            if not first.nbytes:
+                continue
+            with file.open("r+b") as stream:
+                for start, part in _parts(leaf):
+                    here = (places >= start) & (places < start + len(part))
+                    for record, at in zip(
+                        records[here], places[here] - start, strict=True
+                    ):
+                        stream.seek(int(record) * first.nbytes)
+                        stream.write(_bytes(part[at : at + 1]))
         now[ids] = records
         return Versions(jnp.asarray(now), versions.saved)
 
     def flush(self) -> None:
         """Put all rows on the disk, before a checkpoint points to them."""
-        for stored in self._stored:
-            if isinstance(stored, np.memmap):
-                stored.flush()
+        for file in self._files:
+            with file.open("r+b") as stream:
+                os.fsync(stream.fileno())
 
     def saved(self, versions: Versions) -> Versions:
         """What a run goes on with after a checkpoint of `versions` was written."""
@@ -156,29 +164,26 @@ class RowStore:
                     f"{gib(self.row_bytes)} ({error.strerror}): resume with more room",
                 ) from error
         self._capacity = after
-        self._map()
         assert self._kept is not None
         self._kept = np.pad(self._kept, (0, count))
         new = np.arange(before, after, dtype=np.int32)
         self._free = np.concatenate([self._free, new])
 
-    def _map(self) -> None:
-        self._stored = [
-            np.memmap(file, one.dtype, "r+", shape=(self._capacity, *one.shape))
-            if self._capacity * one.nbytes
-            else np.zeros((self._capacity, *one.shape), one.dtype)
-            for file, one in zip(self._files, self._first, strict=True)
-        ]
 
-    def _release(self) -> None:
-        """Let the system have the pages back: they are in its cache."""
-        for stored in self._stored:
-            if isinstance(stored.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-                stored.base.madvise(mmap.MADV_DONTNEED)
+def _parts(leaf: jax.Array) -> Iterator[tuple[int, np.ndarray]]:
+    """The first axis in the parts that devices have: where each begins, and it."""
+    for shard in leaf.addressable_shards:
+        if shard.replica_id == 0:
+            yield shard.index[0].start or 0, np.asarray(shard.data)
+
+
+def _bytes(row: np.ndarray) -> memoryview:
+    """The memory of a row, of whatever type."""
+    return np.ascontiguousarray(row).reshape(-1).view(np.uint8).data
 
 
 def _reserve(file: int, start: int, size: int) -> None:
-    """Make a file longer, on the disk: a map of what is not there kills a process."""
+    """Make a file longer, on the disk: a full one is noticed before a row is."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, start, size)
     else:

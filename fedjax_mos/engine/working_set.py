@@ -34,7 +34,7 @@ from fedjax_mos.types import (
     Simulation,
 )
 
-_BYTES = 2**28  # of the rows of a working set, unless one round needs more
+_BYTES = 2**27  # of the rows of a working set, unless one round needs more
 
 
 class Drawn(NamedTuple):
@@ -151,7 +151,7 @@ def rounds_at_once(looks: bool, each: int) -> int:
     """Rounds of a working set: one where the sampler `looks`, else as many as fit.
 
     >>> rounds_at_once(False, 2**26), rounds_at_once(False, 0), rounds_at_once(True, 0)
-    (4, 10, 1)
+    (2, 10, 1)
     """
     return 1 if looks else max(1, min(MOST, _BYTES // max(each, 1)))
 
