@@ -193,6 +193,8 @@ def written(write: Callable[[], None], folder: Path) -> None:
 
 def end(folder: Path, complete: bool, hint: str = "") -> None:
     """Say where results are, and whether they are whole."""
+    for picture in sorted(folder.glob("*.png")):
+        print(f"picture: {picture}")
     print(f"results in {folder}")
     if not complete:
         print(f"interrupted{': ' * bool(hint)}{hint}", file=sys.stderr)

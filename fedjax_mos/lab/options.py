@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.parts import Parts
 
 Home = tuple[str, tuple[str, ...]]  # kind, and the path of an option in its Spec
+# Words of other libraries and papers, for the guess in a message.
+_ALSO_CALLED = {
+    "learning_rate": "lr",
+    "step_size": "lr",
+    "eta": "lr",
+    "mu": "prox",
+    "momentum": "server_momentum",
+}
 
 
 class UnknownOptionError(ValueError):
@@ -62,9 +70,10 @@ def home(name: str, parts: "Parts") -> Home:
     if not homes:
         known = [f"{kind}.{'.'.join(path)}" for kind, path in all_options(parts)]
         bare = {whole.rpartition(".")[2]: whole for whole in known}
-        close = difflib.get_close_matches(name.rpartition(".")[2], bare, n=1)
+        asked = name.rpartition(".")[2]
+        close = difflib.get_close_matches(_ALSO_CALLED.get(asked, asked), bare, n=1)
         hint = f" (did you mean {bare[close[0]]}?)" if close else ""
-        why = WHY_NOT.get(name.rpartition(".")[2], "")
+        why = WHY_NOT.get(asked, "")
         raise UnknownOptionError(
             f"no option {name!r}{hint}{why}; there are {', '.join(known)}"
         )

@@ -255,10 +255,11 @@ def test_compare_writes_what_it_promises(compared):
 
 def test_compare_prints_one_table(compared):
     """The table lacks a member, a spread or the rounds to the target."""
-    header, rule, *rows, note, folder = compared.out.splitlines()
+    header, rule, *rows, note, picture, folder = compared.out.splitlines()
     for column in ("method", "final accuracy", "rounds to 5 %", "Mbit", "seconds"):
         assert column in header
     assert set(rule) == {"-", " "} and folder.startswith("results in")
+    assert Path(picture.removeprefix("picture: ")).is_file()
     assert [row.split()[0] for row in rows] == ["fedmos/acs", "fedavg/ucs"]
     assert all("±" in row for row in rows)
     assert note == "± sample standard deviation over seeds (2 seeds)."

@@ -62,6 +62,12 @@ def test_options_of_an_optimizer_are_nested():
         fm.Experiment(**SERVER, options={where: 0.5})  # the default is an object
 
 
+def test_words_of_other_libraries_are_understood():
+    """A reader who is shown sixteen options, and not the one that is meant."""
+    with pytest.raises(ValueError, match=r"did you mean algorithm\.lr\?"):
+        fm.Experiment(options={"learning_rate": 0.1})
+
+
 def test_one_option_by_two_names_is_refused():
     """Two values for one option are a mistake, not a matter of order."""
     with pytest.raises(ValueError, match=r"lr and algorithm\.lr are the same option"):

@@ -39,6 +39,8 @@ def from_csv(
     owner = _optional(frame, client, _CLIENT)
     parts = _optional(frame, split, _SPLIT)
     try:
+        if label in frame:
+            _check_features(frame, {label, owner, parts}, owner)
         train, held = _split(frame, parts, float(test))
         found = from_frame(train, label, owner, held)
     except ValueError as error:
@@ -80,6 +82,27 @@ def _read(path: Path, **options: Any) -> "pd.DataFrame":
             "(an index, which to_csv(index=False) leaves out?)"
         )
     return frame
+
+
+def _check_features(
+    frame: "pd.DataFrame", others: set[str | None], client: str | None
+) -> None:
+    """Refuse words and missing values by the file's own columns and lines."""
+    features = frame[[name for name in frame if name not in others]]
+    numbers = features.select_dtypes(["number", "bool"])
+    if words := [str(name) for name in features if name not in numbers]:
+        hint = f"; if it says whose a row is: --set client={words[0]}"
+        raise ValueError(
+            f"features must be numbers: got words in column {words[0]!r}"
+            f"{hint if client is None else ''}"
+        )
+    wrong = np.argwhere(~np.isfinite(numbers.to_numpy(np.float64)))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            f"features must be finite: got {numbers.to_numpy(float)[row, column]} in "
+            f"line {row + 2}, column {numbers.columns[column]!r}"
+        )
 
 
 def _optional(frame: "pd.DataFrame", given: str | None, usual: str) -> str | None:

@@ -76,11 +76,14 @@ class Cube:
         return cells.sort_values("mean", ascending=falls(name), kind="stable")
 
     def best(self, metric: str | None = None) -> dict[str, Any]:
-        """The first of `cells` whose runs all stayed finite."""
+        """The first of `cells` whose runs all stayed finite, and the `metric` it is by.
+
+        By default that is a validation metric, and only without any the test's.
+        """
         cells = self.cells(metric).dropna(subset="mean")
         if cells.empty:
             raise ValueError("every configuration has a run that diverged")
-        best = cells.head(1).to_dict("records")[0]
+        best = cells.head(1).to_dict("records")[0] | {"metric": self._metric(metric)}
         return {str(name): value for name, value in best.items()}
 
     def best_per(

@@ -96,8 +96,12 @@ def test_advice_needs_the_number_of_owners(written):
     ("change", "message"),
     [
         (lambda f: f.rename(columns={"label": "y"}), r"\['label'\].*--set label=NAME"),
-        (lambda f: f.assign(large="word"), "features must be numeric.*large"),
-        (lambda f: f.assign(small=f["small"].where(f.index != 3)), "NaN"),
+        (lambda f: f.assign(large="word"), r"words in column 'large'$"),
+        (lambda f: f.assign(large="w")[["large", "label"]], "--set client=large"),
+        (
+            lambda f: f.assign(small=f["small"].where(f.index != 3)),
+            "nan in line 5.*small",
+        ),
         (lambda f: f.assign(label=f["label"].where(f.index != 3)), "label.*1 missing"),
         (lambda f: f.assign(client=f["client"].where(f.index != 3)), "missing"),
         (lambda f: f.assign(split="train"), "split must hold train and test"),

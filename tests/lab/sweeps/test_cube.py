@@ -53,6 +53,7 @@ def test_best(cube):
     assert cube.best("train_loss")["lr"] == 0.2
     frame = cube.frame.assign(valid_accuracy=-cube.frame["test_accuracy"])
     chosen = fm.Cube(frame, cube.axes, True).best()  # not by the test data
+    assert (best["metric"], chosen["metric"]) == ("test_accuracy", "valid_accuracy")
     assert chosen["lr"] == 0.2 and chosen["cohort"] == 1
     hopeless = fm.Cube(cube.frame[cube.frame["configuration"] == 2], cube.axes, True)
     with pytest.raises(ValueError, match="diverged"):
