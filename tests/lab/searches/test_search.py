@@ -69,7 +69,9 @@ def test_the_best_go_on():
         left = set(rungs["configuration"][rungs["rung"] == rows["rung"].iloc[0] + 1])
         assert set(ordered["configuration"][: len(left)]) == left
         assert set(rows["configuration"][rows["survived"]]) == left
-    ends = found().frame.query("round == 3").groupby("configuration")["valid_accuracy"]
+    # Some versions of pandas average float32 as such.
+    frame = found().frame.query("round == 3").astype({"valid_accuracy": float})
+    ends = frame.groupby("configuration")["valid_accuracy"]
     np.testing.assert_allclose(rungs["value"][:4], ends.mean(), rtol=1e-12)
     assert found().cells().index[0] == rungs["configuration"].iloc[-1]
     assert found().best()["lr"] == found().winner.options["lr"]
