@@ -24,8 +24,8 @@ EACH = 3  # kills of one run before it is let alone
 CASES = {
     "run": "run --rounds 4000 --eval-every 7",
     "run, SCAFFOLD": "run --rounds 4000 --algorithm scaffold --eval-every 7",
-    "run, rows on disk": "run --rounds 4000 --algorithm scaffold --rows disk "
-    "--eval-every 7",
+    "run, rows on disk": "run --rounds 1500 --algorithm scaffold --rows disk "
+    "--model mlp --set hidden=512 --eval-every 7",
     "run, FedCAMS": "run --rounds 3000 --algorithm fedcams --eval-every 7",
     "compare": "compare --rounds 2500 --seeds 2 --eval-every 50 "
     "--algorithms fedavg scaffold",

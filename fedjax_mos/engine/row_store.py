@@ -4,12 +4,8 @@ One file per leaf; a row has one record in each. Rows have versions: a record th
 checkpoint points to is never written to, the client's next row goes to a free one. So a
 checkpoint is a list of records, and a process that is killed at any moment leaves the
 rows of both checkpoints that are kept as they were.
-
-Records are read and written, not mapped: a page of a map costs a fault each time, which
-took several times as long as the copy (benchmarks/NOTES.md).
 """
 
-import os
 import shutil
 import tempfile
 import weakref
@@ -21,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_mos.engine.records import Records
 from fedjax_mos.memory import gib
 from fedjax_mos.types import Row
 
@@ -47,18 +44,16 @@ class RowStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         leaves, self._tree = jax.tree.flatten(first)
         self._first = [np.asarray(leaf)[0] for leaf in leaves]
-        self._files = [self.folder / f"{i:05}.rows" for i in range(len(leaves))]
-        for file in self._files:
-            file.touch()
+        # None for a leaf without numbers.
+        self._records = [
+            Records(self.folder / f"{i:05}.records", one) if one.nbytes else None
+            for i, one in enumerate(self._first)
+        ]
         # What a process that was killed while a file grew did not reach, is not there.
-        self._capacity = min(
-            file.stat().st_size // one.nbytes
-            for file, one in zip(self._files, self._first, strict=True)
-            if one.nbytes
-        )
+        self._capacity = min(records.count for records in self._some())
         self._kept: np.ndarray | None = None  # [capacity] what checkpoints point to
         self._free = np.zeros(0, np.int32)
-        self._buffers: dict[Path, np.ndarray] = {}  # what is read: memory used again
+        self._buffers: dict[int, np.ndarray] = {}  # what is read: memory used again
 
     @property
     def row_bytes(self) -> int:
@@ -73,23 +68,20 @@ class RowStore:
         """The rows of clients `ids`, leaves [width, ...]; beyond them anything."""
         if self._kept is None:
             self._keep(versions)
-        records = np.asarray(versions.now)[ids]
+        numbers = np.asarray(versions.now)[ids]
+        there = np.flatnonzero(numbers >= 0)
 
-        def leaf(first: np.ndarray, file: Path) -> jax.Array:
-            out = self._buffers.get(file)
+        def leaf(i: int) -> jax.Array:
+            first, records, out = self._first[i], self._records[i], self._buffers.get(i)
             if out is None or len(out) != width:
-                out = np.empty((width, *first.shape), first.dtype)
-                self._buffers[file] = out
+                out = self._buffers[i] = np.empty((width, *first.shape), first.dtype)
             out[len(ids) :] = first
-            out[: len(ids)][records < 0] = first
-            with file.open("rb") as stream:
-                for place in np.flatnonzero(records >= 0) if first.nbytes else ():
-                    stream.seek(int(records[place]) * first.nbytes)
-                    stream.readinto(_bytes(out[place : place + 1]))
+            out[: len(ids)][numbers < 0] = first
+            if records is not None:
+                records.read(numbers[there], out, there)
             return jnp.array(out)
 
-        pairs = zip(self._first, self._files, strict=True)
-        return jax.tree.unflatten(self._tree, [leaf(*pair) for pair in pairs])
+        return jax.tree.unflatten(self._tree, map(leaf, range(len(self._first))))
 
     def write(
         self, versions: Versions, ids: np.ndarray, rows: Row, places: np.ndarray
@@ -99,30 +91,24 @@ class RowStore:
             self._keep(versions)
         assert self._kept is not None
         now = np.array(versions.now)
-        records = now[ids]
-        bound = records < 0
-        bound[~bound] = self._kept[records[~bound]]
-        records[bound] = self._take(int(bound.sum()))
-        leaves = jax.tree.leaves(rows)
-        for leaf, first, file in zip(leaves, self._first, self._files, strict=True):
-            if not first.nbytes:
+        numbers = now[ids]
+        bound = numbers < 0
+        bound[~bound] = self._kept[numbers[~bound]]
+        numbers[bound] = self._take(int(bound.sum()))
+        for leaf, records in zip(jax.tree.leaves(rows), self._records, strict=True):
+            if records is None:
                 continue
-            with file.open("r+b") as stream:
-                for start, part in _parts(leaf):
-                    here = (places >= start) & (places < start + len(part))
-                    for record, at in zip(
-                        records[here], places[here] - start, strict=True
-                    ):
-                        stream.seek(int(record) * first.nbytes)
-                        stream.write(_bytes(part[at : at + 1]))
-        now[ids] = records
+            for start, part in _parts(leaf):
+                here = (places >= start) & (places < start + len(part))
+                chosen = (part[place - start] for place in places[here])
+                records.write(numbers[here], chosen)
+        now[ids] = numbers
         return Versions(jnp.asarray(now), versions.saved)
 
     def flush(self) -> None:
         """Put all rows on the disk, before a checkpoint points to them."""
-        for file in self._files:
-            with file.open("r+b") as stream:
-                os.fsync(stream.fileno())
+        for records in self._some():
+            records.flush()
 
     def saved(self, versions: Versions) -> Versions:
         """What a run goes on with after a checkpoint of `versions` was written."""
@@ -151,23 +137,23 @@ class RowStore:
 
     def _grow(self, count: int) -> None:
         before, after = self._capacity, self._capacity + count
-        for file, one in zip(self._files, self._first, strict=True):
-            if not one.nbytes:
-                continue
-            try:
-                with file.open("r+b") as stream:
-                    _reserve(stream.fileno(), before * one.nbytes, count * one.nbytes)
-            except OSError as error:
-                raise OSError(
-                    error.errno,
-                    f"{self.folder} cannot hold {after:,} rows of "
-                    f"{gib(self.row_bytes)} ({error.strerror}): resume with more room",
-                ) from error
+        try:
+            for records in self._some():
+                records.grow(after - records.count)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"{self.folder} cannot hold {after:,} rows of {gib(self.row_bytes)} "
+                f"({error.strerror}): resume with more room",
+            ) from error
         self._capacity = after
         assert self._kept is not None
         self._kept = np.pad(self._kept, (0, count))
         new = np.arange(before, after, dtype=np.int32)
         self._free = np.concatenate([self._free, new])
+
+    def _some(self) -> list[Records]:
+        return [records for records in self._records if records is not None]
 
 
 def _parts(leaf: jax.Array) -> Iterator[tuple[int, np.ndarray]]:
@@ -175,16 +161,3 @@ def _parts(leaf: jax.Array) -> Iterator[tuple[int, np.ndarray]]:
     for shard in leaf.addressable_shards:
         if shard.replica_id == 0:
             yield shard.index[0].start or 0, np.asarray(shard.data)
-
-
-def _bytes(row: np.ndarray) -> memoryview:
-    """The memory of a row, of whatever type."""
-    return np.ascontiguousarray(row).reshape(-1).view(np.uint8).data
-
-
-def _reserve(file: int, start: int, size: int) -> None:
-    """Make a file longer, on the disk: a full one is noticed before a row is."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, start, size)
-    else:
-        os.ftruncate(file, start + size)

@@ -121,7 +121,7 @@ def check_room(row: Row, clients: int, folder: Path | None) -> None:
     place = folder or Path()
     while not place.exists():
         place = place.parent
-    held = sum(f.stat().st_size for f in (folder or Path()).glob("*.rows"))
+    held = sum(f.stat().st_size for f in (folder or Path()).glob("*.records"))
     needed, free = clients * bytes_of(row), shutil.disk_usage(place).free + held
     if needed > free:
         raise ValueError(

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_mos.engine import row_store
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.row_store import RowStore
 from tests.engine import test_working_set as runs
@@ -74,9 +73,9 @@ def test_two_checkpoints_are_left_alone(tmp_path):
         assert values(one, second) == [2, 1, 2, 7, 7, 7]
     assert values(store, now) == [8, 8, 2, 8, 7, 7]
     store.saved(now)  # the first one goes: its records are free again
-    size = sum(f.stat().st_size for f in tmp_path.glob("*.rows"))
+    size = sum(f.stat().st_size for f in tmp_path.glob("*.records"))
     put(store, now, c5=9)
-    assert sum(f.stat().st_size for f in tmp_path.glob("*.rows")) == size
+    assert sum(f.stat().st_size for f in tmp_path.glob("*.records")) == size
 
 
 def test_a_resumed_run_keeps_the_checkpoint_before(tmp_path):
@@ -101,13 +100,13 @@ def test_missing_rows_are_said(tmp_path):
 
 
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
-    """A process that is killed by a map of what the disk did not hold."""
+    """A row that is half written, because nobody asked for room before."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     store = RowStore(FIRST, tmp_path)
-    monkeypatch.setattr(row_store, "_reserve", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match=r"cannot hold .* rows .*No space left.*resume"):
         put(store, store.begin(CLIENTS), c0=1)
 

@@ -31,7 +31,7 @@ def test_rows_on_disk_resume(tmp_path):
     """A run that finds other rows than it had when it was ended."""
     short = dataclasses.replace(DISK, rounds=5)
     short.run(progress=False, out=tmp_path / "a", checkpoint_every=0)
-    assert list((tmp_path / "a" / "rows").glob("*.rows"))
+    assert list((tmp_path / "a" / "rows").glob("*.records"))
     found = DISK.run(progress=False, out=tmp_path / "a")
     assert_same(found, ROWS.run(progress=False))
 
