@@ -40,6 +40,7 @@ def workload(name: str, method: str, backend: str) -> dict:
         program="fedjax_mos",
         examples_per_second=round(work.work.examples / min(times)),
         active=round(work.work.active, 3),
+        waiting=round(work.work.waiting(jax.device_count()), 3),
         startup=round(startup, 2),
         loss=loss,
         devices=jax.device_count(),

@@ -44,6 +44,24 @@ class Workload(NamedTuple):
         steps = self.steps_of(np.diff(population(self)[2]))
         return float(steps.mean() / steps.max())
 
+    def waiting(self, devices: int, draws: int = 10_000) -> float:
+        """Share of the devices' time that clients one at a time leave them without work.
+
+        A device waits for the one whose clients take the most steps; slots that fill
+        a cohort up, so that the devices divide it, repeat the last client in vain.
+        """
+        rng, steps = (
+            np.random.default_rng(0),
+            self.steps_of(np.diff(population(self)[2])),
+        )
+        lost = []
+        for _ in range(draws):
+            drawn = steps[rng.choice(len(steps), self.cohort, replace=False)]
+            filled = np.append(drawn, [drawn[-1]] * (-self.cohort % devices))
+            longest = filled.reshape(devices, -1).sum(axis=1).max()
+            lost.append(1 - drawn.sum() / (devices * longest))
+        return float(np.mean(lost))
+
 
 WORKLOADS = {
     "W1": Workload("cnn", 500, 10, 50, 25, 5, 10, 6),
