@@ -45,7 +45,7 @@ class Workload(NamedTuple):
         return float(steps.mean() / steps.max())
 
     def waiting(self, devices: int, draws: int = 10_000) -> float:
-        """Share of the devices' time that clients one at a time leave them without work.
+        """Share of the time in which devices have no work, clients one at a time.
 
         A device waits for the one whose clients take the most steps; slots that fill
         a cohort up, so that the devices divide it, repeat the last client in vain.

@@ -1,5 +1,6 @@
 """Folders that runs are written to: claimed at the start, resumed, never mixed up."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from fedjax_mos.folder_lock import LOCK, refused
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.files import PARTIAL, attempt
 from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.setting import Setting
 from fedjax_mos.lab.setting_checks import check_count
 from fedjax_mos.lab.stopping import deciding
 
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 
 WORDS = ".command.json"  # what a folder may hold, beside its lock, when it is claimed
 _FREE = ("rounds",)  # of which a resumed run may have more
-_LATER = {"precision": "default"}  # fields that folders of earlier versions lack
+# Fields that folders of earlier versions may lack: they ran with what is the default.
+_DEFAULTS = {
+    field.name: folders.as_json(field.default)
+    for field in dataclasses.fields(Setting)
+    if field.default is not dataclasses.MISSING
+}
 
 
 @contextmanager
@@ -177,7 +184,7 @@ def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 def asked(stored: dict[str, Any]) -> dict[str, Any]:
     """What a configuration asks for, but for the number of rounds."""
     fields = {n: v for n, v in stored["experiment"].items() if n not in _FREE}
-    return _LATER | fields | {"options": stored["options"]}
+    return _DEFAULTS | fields | {"options": stored["options"]}
 
 
 def asked_by(experiment: "Experiment") -> dict[str, Any]:

@@ -180,6 +180,20 @@ def test_versions_that_a_run_was_resumed_with_are_recorded(tmp_path):
         assert stored["resumed_with"] == [now]
 
 
+@pytest.mark.parametrize("field", ["rows", "precision", "diagnostics", "held_out"])
+def test_folders_from_before_a_field_are_the_same_run(field, tmp_path):
+    """Hours of rounds that a new version refuses, because it has one field more."""
+    RunFolder(tmp_path, TINY, 2)
+    path = tmp_path / "config.json"
+    stored = json.loads(path.read_text())
+    del stored["experiment"][field]
+    path.write_text(json.dumps(stored))
+    RunFolder(tmp_path, TINY, 2)
+    other = dataclasses.replace(TINY, cohort=TINY.cohort + 1)
+    with pytest.raises(ValueError, match="cohort was"):
+        RunFolder(tmp_path, other, 2)
+
+
 def test_other_data_are_refused(tmp_path):
     """The file has the same name, its content changed."""
     rng = np.random.default_rng(0)
