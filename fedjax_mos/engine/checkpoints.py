@@ -34,8 +34,9 @@ _HASHES, _ABOUT, _HISTORY, _STATE = "hashes.json", "about.json", "history.npz", 
 class Checkpoints:
     """Saves a run to `folder` and finds it there again.
 
-    `about` says what is run, as JSON: a checkpoint of anything else is refused. The
-    first is written `every` seconds after the start, or when the run is interrupted.
+    `about` says what is run, as JSON: a checkpoint of anything else is refused, where
+    one that lacks an entry means what `unsaid` has for it. The first is written `every`
+    seconds after the start, or when the run is interrupted.
     """
 
     def __init__(
@@ -44,16 +45,18 @@ class Checkpoints:
         about: Mapping[str, Any] | None = None,
         every: float = EVERY,
         layout: str = "",
+        unsaid: Mapping[str, Any] | None = None,
     ) -> None:
         # orbax wants absolute paths.
         self.folder = Path(folder).absolute()
         self.about = json.loads(json.dumps(about or {}, default=str))
-        self.every, self.layout = every, layout
+        self.every, self.layout, self.unsaid = every, layout, unsaid or {}
         self.spoke = time.monotonic()
 
     def of(self, layout: str, **more: Any) -> "Checkpoints":
         """The same folder, with more that must be the same; a new layout is said."""
-        return Checkpoints(self.folder, self.about | more, self.every, layout)
+        about = self.about | more
+        return Checkpoints(self.folder, about, self.every, layout, self.unsaid)
 
     def wanted(self, interrupted: bool, ended: bool) -> bool:
         """Whether to write one now: it is time, or the run ends (not if it was short).
@@ -141,7 +144,7 @@ class Checkpoints:
             raise ValueError(
                 f"{path} has the format {stored['format']}, this version reads {FORMAT}"
             )
-        if different := differences(stored["about"], self.about):
+        if different := differences({**self.unsaid, **stored["about"]}, self.about):
             raise ValueError(f"{path} is of another run: {different}")
         if different := differences(stored["state"], shapes_of(like)):
             raise ValueError(f"{path} has a state of other shapes: {different}")

@@ -27,7 +27,7 @@ _FREE = ("rounds",)  # of which a resumed run may have more
 _DEFAULTS = {
     field.name: folders.as_json(field.default)
     for field in dataclasses.fields(Setting)
-    if field.default is not dataclasses.MISSING
+    if field.default is not dataclasses.MISSING and field.name not in _FREE
 }
 
 
@@ -105,7 +105,9 @@ class RunFolder:
 
     def checkpoints(self, every: float) -> Checkpoints:
         """Where the state is kept, every so many seconds."""
-        return Checkpoints(self.folder / "checkpoints", _fixed(self.stored), every)
+        return Checkpoints(
+            self.folder / "checkpoints", _fixed(self.stored), every, unsaid=_DEFAULTS
+        )
 
     def read(self) -> Result:
         """The result of a run that is done."""

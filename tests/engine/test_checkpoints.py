@@ -269,6 +269,19 @@ def test_another_run_is_refused_with_the_difference(tmp_path):
         Checkpoints(tmp_path, other).latest(state)
 
 
+def test_what_a_checkpoint_does_not_say_is_the_default(tmp_path):
+    """A checkpoint of an earlier version, refused because there are more fields now."""
+    state = saved(tmp_path)
+    for value, refused in ((1, False), (2, True)):
+        now = Checkpoints(tmp_path, ABOUT | {"new": value}, unsaid={"new": 1})
+        with (
+            pytest.raises(ValueError, match="new")
+            if refused
+            else contextlib.nullcontext()
+        ):
+            assert now.of("any").latest(state) is not None
+
+
 @pytest.mark.parametrize("aside", [True, False], ids=["", "in a read-only folder"])
 def test_new_checkpoints_outlive_damaged_ones_of_later_rounds(
     aside, tmp_path, monkeypatch, capsys

@@ -137,14 +137,16 @@ def _rerun(
 
     made = experiment.build(lanes=seeds)
     start = np.arange(experiment.seed, experiment.seed + seeds, dtype=np.int32)
-    about = RunFolder(folder, experiment, seeds).checkpoints(_NEVER).about
+    own = RunFolder(folder, experiment, seeds).checkpoints(_NEVER)
     frames, (state, key), done = [], made.begin(start), 0
     for begin, end in _stretches(rounds):
         kept = _before(_numbered(folder / _KEPT), begin - 1)
         if kept is not None and int(kept.name) > done:
             (state, key), done = made.begin(start), 0
         if begin - 1 > done:
-            back = None if kept is None or done else Checkpoints(kept, about, _NEVER)
+            back = None
+            if kept is not None and not done:
+                back = Checkpoints(kept, own.about, _NEVER, unsaid=own.unsaid)
             state, frame = made.run(
                 state, key, begin - 1 - done, every=begin, progress=progress,
                 checkpoints=back,
