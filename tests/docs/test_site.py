@@ -10,6 +10,7 @@ import pytest
 from tests.docs.printed import ROOT
 
 pytest.importorskip("sphinx", reason="pip install '.[docs]'")
+pytestmark = pytest.mark.thorough  # CI installs Sphinx for these only
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,6 @@ def test_every_public_module_has_its_reference():
             assert f".. public-api:: {module.__name__}\n" in page
 
 
-@pytest.mark.thorough
 def test_the_site_builds(tmp_path):
     """A warning: a page in no table of contents, a public name without words."""
     pytest.importorskip("myst_nb", reason="pip install '.[docs]'")

@@ -10,6 +10,8 @@ import fedjax_mos as fm
 from fedjax_mos.lab.searches import optuna_study as module
 from tests.lab.tiny import TINY
 
+# CI installs Optuna for these only.
+pytestmark = pytest.mark.thorough
 BASE = dataclasses.replace(TINY, rounds=4, eval_every=4)
 OVER = {"lr": fm.Range(0.01, 1.0, log=True), "server_lr": fm.Range(0.5, 2.0)}
 
@@ -30,7 +32,6 @@ class Killed(BaseException):
     """As if the process had ended."""
 
 
-@pytest.mark.thorough
 def test_interrupted_and_continued(tmp_path, optuna, programs, monkeypatch):
     """Trials that are lost or run twice, a second compilation, or another's value."""
     searched, calls = module.search, []
@@ -62,7 +63,6 @@ def test_interrupted_and_continued(tmp_path, optuna, programs, monkeypatch):
     assert again.best_value == max(t.value for t in complete)
 
 
-@pytest.mark.thorough
 def test_a_study_of_ones_own(optuna):
     """Choices, trials that are alike, and a sampler that the user chose."""
     sampler = optuna.samplers.RandomSampler(seed=0)
