@@ -75,7 +75,7 @@ class Spec:
         return spec(self.factory, **self.options | options)
 
 
-def spec(factory: Factory, /, **options: Any) -> Spec:
+def spec(factory: Factory, /, *unnamed: Any, **options: Any) -> Spec:
     """A component whose floats are leaves and whose other options are fixed.
 
     Options that are not given keep the defaults of the factory's signature. Leaves
@@ -89,6 +89,9 @@ def spec(factory: Factory, /, **options: Any) -> Spec:
     ({'factor': 0.5}, {'times': 3, 'mode': 'up'})
     """
     known, every = options_of(factory), arguments_of(factory)
+    if unnamed:
+        like = f"fm.spec({name_of(factory)}, {next(iter(known), 'option')}=...)"
+        raise ValueError(f"options are given by name, {like}: got {unnamed[0]!r}")
     for name in options:
         if name not in every and not open_ended(factory):
             raise ValueError(

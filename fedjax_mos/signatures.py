@@ -24,6 +24,11 @@ _PLAIN: dict[Any, str] = {
     jax.Array: "an array",
     tuple: "a tuple",
 }
+# By name, so that this file needs no optax.
+_NAMED = {
+    "GradientTransformation": "an optax transform, "
+    "fm.spec(optax.adam, learning_rate=0.1) say"
+}
 
 
 class Option(NamedTuple):
@@ -72,7 +77,7 @@ class Option(NamedTuple):
             elif typing.get_origin(member) is not Literal:
                 origin = typing.get_origin(member) or member
                 plain = getattr(origin, "__name__", str(origin))
-                names.append(_PLAIN.get(origin, plain))
+                names.append(_PLAIN.get(origin, _NAMED.get(plain, plain)))
         return " or ".join(dict.fromkeys(names))
 
     def check(self, value: Any) -> None:
@@ -241,4 +246,6 @@ def _fits(member: Any, value: Any) -> bool:
         return False  # numbers and arrays are leaves, which this is not
     if inspect.isfunction(value) and isinstance(member, type):
         return member is object  # a factory in place of what it makes
+    if isinstance(value, str) and isinstance(member, type):
+        return member in (object, REQUIRED, Any)  # likewise a name
     return value is not None

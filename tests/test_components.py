@@ -114,6 +114,20 @@ def test_only_an_annotation_gives_a_range():
         fm.spec(stranger, lr=float("nan"))
 
 
+def test_options_have_names():
+    """A number by position, which Python's own message calls an argument of `spec`."""
+    with pytest.raises(
+        ValueError, match=r"by name, fm.spec\(fedavg, lr=...\): got 0.1"
+    ):
+        fm.spec(fm.algorithms.fedavg, 0.1)
+
+
+def test_a_name_is_no_optimizer():
+    """A string where an object is wanted fails far from where it was given."""
+    with pytest.raises(ValueError, match="server_optimizer must be an optax transform"):
+        fm.spec(fm.algorithms.fedopt, server_optimizer="adam")
+
+
 def test_a_literal_lists_what_is_allowed():
     """A typo in a choice is refused with the choices there are."""
     with pytest.raises(ValueError, match="option must be 1 or 2: got 3"):

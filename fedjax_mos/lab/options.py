@@ -25,6 +25,8 @@ _ALSO_CALLED = {
     "eta": "lr",
     "mu": "prox",
     "momentum": "server_momentum",
+    "server": "server_optimizer",
+    "client": "client_optimizer",
 }
 
 

@@ -113,8 +113,20 @@ def _is_factory(kind: str, value: Any) -> bool:
         raise ValueError(
             f"algorithm must be a name, a factory or fm.spec of one: got {value!r}"
         )
+    if kind == "algorithm" and (extra := _handed_in(value)[1:]):
+        raise ValueError(
+            f"algorithm {name_of(value)} is handed the local work alone, its options "
+            f"come behind a *, as in def method(local, *, lr=0.1): got {extra[0]!r} too"
+        )
     made_by = inspect.isfunction(value) or isinstance(value, partial)
     return made_by or inspect.ismethod(value) or kind == "algorithm"
+
+
+def _handed_in(factory: Any) -> list[str]:
+    """The arguments that a factory wants by position."""
+    every = inspect.signature(factory).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in every if p.kind in kinds and p.default is p.empty]
 
 
 def _dataset(value: Any) -> Part:

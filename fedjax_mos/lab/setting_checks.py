@@ -89,6 +89,11 @@ def check_setting(setting: "Setting") -> None:
 
 def check_component(name: str, value: object, *, needed: bool) -> None:
     """Refuse what is neither a name nor an object that could be a component."""
+    if name == "dataset" and hasattr(value, "columns"):
+        raise ValueError(
+            "dataset must be a name or an object that fm.from_frame(frame, label=...) "
+            f"makes of a frame: got a {type(value).__name__}"
+        )
     plain = isinstance(value, Number | list) or type(value) in (tuple, dict)
     plain = plain or hasattr(value, "dtype")  # an array
     if plain or needed and value is None:

@@ -68,6 +68,12 @@ def test_words_of_other_libraries_are_understood():
         fm.Experiment(options={"learning_rate": 0.1})
 
 
+def test_an_algorithm_is_handed_one_thing():
+    """Options without a star before them, which nothing would fill."""
+    with pytest.raises(ValueError, match="local work alone.*got 'lr' too"):
+        fm.Experiment(algorithm=lambda local, lr: None)
+
+
 def test_one_option_by_two_names_is_refused():
     """Two values for one option are a mistake, not a matter of order."""
     with pytest.raises(ValueError, match=r"lr and algorithm\.lr are the same option"):

@@ -1,5 +1,6 @@
 """Fields of an experiment that cannot be what they are."""
 
+import pandas as pd
 import pytest
 
 import fedjax_mos as fm
@@ -12,6 +13,7 @@ import fedjax_mos as fm
         ({"algorithm": None}, "algorithm must be a name or an object: got None"),
         ({"sampler": 3}, "sampler must be a name or an object: got 3"),
         ({"dataset": 5}, "dataset must be a name or an object: got 5"),
+        ({"dataset": pd.DataFrame()}, "fm.from_frame.*: got a DataFrame"),
         ({"dataset": None}, "dataset must be a name or an object: got None"),
         ({"backend": None}, "backend must be a name or an object: got None"),
         ({"importance": 5}, "importance must be a sequence: got 5"),
