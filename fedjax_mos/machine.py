@@ -13,9 +13,12 @@ import jax
 # Each device is one core: helpers for its matrix products would fight with those of the
 # other devices, and its operations gain nothing from running side by side
 # (benchmarks/NOTES.md).
-_ONE_THREAD_EACH = (
+_FLAGS = (
     "--xla_cpu_multi_thread_eigen=false",
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
+    # A device waits for the others; XLA aborts the process after 40 s, which happens
+    # where other work keeps a core busy. Ten minutes instead.
+    "--xla_cpu_collective_call_terminate_timeout_seconds=600",
 )
 # XLA ends the process at a flag that it does not know: these are in jaxlib 0.8 to 0.12.
 CACHE_SIZE = 2**30  # bytes of compiled programs on disk
@@ -40,7 +43,7 @@ def use_all_cores() -> int:
                 file=sys.stderr,
             )
     else:
-        for flag in _ONE_THREAD_EACH if _CHECKED else ():
+        for flag in _FLAGS if _CHECKED else ():
             if flag.partition("=")[0] not in flags:
                 flags = f"{flags} {flag}".strip()
         os.environ["XLA_FLAGS"] = flags
