@@ -11,6 +11,7 @@ from fedjax_mos.engine.checkpoints import EVERY
 from fedjax_mos.engine.run import Stop
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders, summaries
+from fedjax_mos.lab.common_lr import unequal_lr
 from fedjax_mos.lab.comparison_folder import claim, is_done, write_config
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
@@ -103,6 +104,8 @@ def compare(
             raise ValueError(f"members {first} and {name} would share a folder")
     for member in members.values():
         member.check_seeds(seeds)
+    if progress and (warning := unequal_lr(members)):
+        print(warning, file=sys.stderr)
     more = {
         "target": target,
         "stop": stop,
