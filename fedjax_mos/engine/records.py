@@ -55,10 +55,15 @@ class Records:
                 if stream.write(self._page) != self._stride:
                     raise OSError(f"{self._path}: record {number} was not written")
 
-    def grow(self, count: int) -> None:
-        """Make room for more, on the disk: a full one is noticed before a row is."""
+    def grow_to(self, count: int) -> None:
+        """Make room for so many, on the disk: a full one is noticed before a row is.
+
+        A file may have it already, whose neighbours had no room when it grew.
+        """
+        start, size = self.count * self._stride, (count - self.count) * self._stride
+        if size <= 0:
+            return
         with self._path.open("r+b") as stream:
-            start, size = self.count * self._stride, count * self._stride
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(stream.fileno(), start, size)
             else:

@@ -139,7 +139,7 @@ class RowStore:
         before, after = self._capacity, self._capacity + count
         try:
             for records in self._some():
-                records.grow(after - records.count)
+                records.grow_to(after)
         except OSError as error:
             raise OSError(
                 error.errno,

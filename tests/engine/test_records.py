@@ -17,8 +17,9 @@ ROWS = {
 
 def written(path, rows):
     records = Records(path, rows[0])
-    records.grow(4)
-    records.grow(2)
+    records.grow_to(4)
+    records.grow_to(6)
+    records.grow_to(5)
     records.write(np.array([3, 0, 5]), rows[:3])
     records.write(np.array([0]), rows[3:4])
     return records

@@ -111,6 +111,25 @@ def test_a_full_disk_is_said(tmp_path, monkeypatch):
         put(store, store.begin(CLIENTS), c0=1)
 
 
+def test_a_disk_that_fills_up_between_two_leaves_costs_nothing(tmp_path, monkeypatch):
+    """A run that can never be resumed, because one of its files is ahead."""
+    real, files = os.posix_fallocate, []
+
+    def fills_up(file, *more):
+        files.append(file)
+        if len(files) == 2:
+            raise OSError(28, "No space left on device")
+        real(file, *more)
+
+    store = RowStore(FIRST, tmp_path)
+    now = store.saved(put(store, store.begin(CLIENTS), c0=1))
+    monkeypatch.setattr(os, "posix_fallocate", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        put(store, now, c0=2, c1=2)
+    for one in (store, RowStore(FIRST, tmp_path)):  # also of the next process
+        assert values(one, put(one, now, c0=3, c1=3)) == [3, 3, 7, 7, 7, 7]
+
+
 def test_a_store_of_its_own_goes():
     """Gigabytes that stay in the temporary folder."""
     store = RowStore(FIRST)
