@@ -9,7 +9,7 @@ rows of both checkpoints that are kept as they were.
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,11 @@ class Versions(NamedTuple):
 
     now: jax.Array  # [N] records; -1: as at the start
     saved: jax.Array  # [N] the same, when the checkpoint before was written
+
+
+def are_versions(shapes: Mapping[str, str]) -> bool:
+    """Whether a state of these shapes (`Checkpoints.shapes`) has its rows in files."""
+    return all(f".clients.{name}" in shapes for name in Versions._fields)
 
 
 class RowStore:

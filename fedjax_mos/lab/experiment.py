@@ -30,6 +30,7 @@ from fedjax_mos.lab.describe import describe
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.resumed_rows import as_resumed
 from fedjax_mos.lab.run_folder import RunFolder, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
@@ -155,7 +156,7 @@ class Experiment(Method):
         stop: Stop | None,
         checkpoints: Checkpoints | None,
     ) -> Result:
-        made = self.build(lanes=seeds or 1)
+        made = as_resumed(self, checkpoints).build(lanes=seeds or 1)
         if progress:
             clients, name = made.data.size.shape[0], self.parts["model"].name
             print(

@@ -65,6 +65,29 @@ def test_rows_that_do_not_fit_go_to_disk(capsys):
     assert "refused: scaffold/ucs" in many.describe(seeds=3).text()
 
 
+@pytest.mark.parametrize("grows", [True, False])
+def test_rows_stay_where_a_run_began_with_them(grows, tmp_path, monkeypatch):
+    """A run that another machine, or another limit of memory, reads as another's."""
+
+    def machine(size):
+        for module in (memory_checks, memory):
+            monkeypatch.setattr(module, "machine_memory", lambda: size)
+
+    whole = dataclasses.replace(ROWS, clients=60)
+    machine(2**17 if grows else 2**40)
+    short = dataclasses.replace(whole, rounds=5)
+    short.run(progress=False, out=tmp_path, checkpoint_every=0)
+    assert (tmp_path / "rows").exists() == grows
+    machine(2**40 if grows else 2**17)
+    if not grows:
+        with pytest.raises(ValueError, match="60 clients .* needs at least"):
+            whole.run(progress=False, out=tmp_path)
+        return
+    found = whole.run(progress=False, out=tmp_path)
+    assert (tmp_path / "rows").exists()
+    assert_same(found, whole.run(progress=False))
+
+
 def test_a_disk_without_room_is_said(monkeypatch):
     """A run that fails after hours, when the disk is full."""
     room = memory_checks.shutil.disk_usage("/")._replace(free=1000)
