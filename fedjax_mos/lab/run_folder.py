@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import Checkpoints, differences
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.folder_lock import LOCK, refused
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.files import PARTIAL, attempt

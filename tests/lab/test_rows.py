@@ -1,6 +1,7 @@
 """Experiments whose rows are on disk or whose clients are generated."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import memory
 from fedjax_mos.cli.app import main
+from fedjax_mos.engine import run
 from fedjax_mos.lab import memory_checks
 from fedjax_mos.tree import fingerprint
 from tests.lab.tiny import TINY
@@ -96,6 +98,41 @@ def test_a_disk_without_room_is_said(monkeypatch):
         ValueError, match="rows of 12 clients need .* the disk of .*has"
     ):
         DISK.run(progress=False)
+
+
+WORDS = "--algorithm scaffold --sampler ucs --clients 12 --cohort 2 --model logistic"
+
+
+@pytest.mark.parametrize("call", ["posix_fallocate", "fsync"])
+def test_a_disk_that_fills_up_costs_no_result(call, tmp_path, monkeypatch, capsys):
+    """Hours of rounds without a history or a table, and a status of wrong words."""
+    real, calls = getattr(os, call), iter(range(100))
+    words = f"run {WORDS} --rows disk --rounds 12 --eval-every 3 --checkpoint-every 0"
+    words = [*words.split(), "--out", str(tmp_path)]
+
+    def full(file, *more):
+        # The rows' files, of which there are two, after the first checkpoint.
+        ours = os.readlink(f"/proc/self/fd/{file}").endswith(".records")
+        if ours and next(calls) >= 2:
+            raise OSError(28, "No space left on device")
+        return real(file, *more)
+
+    with monkeypatch.context() as trap:
+        trap.setattr(run.Pace, "rounds", lambda self: 3)
+        trap.setattr(os, call, full)
+        with pytest.raises(SystemExit, match="4"):
+            main(words)
+    out, said = capsys.readouterr()
+    assert "scaffold/ucs" in out and f"results in {tmp_path}" in out
+    assert "out of disk after round 6 of 12: [Errno 28]" in said
+    assert "with more room fedjax-mos resume" in said
+    found = fm.read(tmp_path)
+    assert not found.complete and len(found.frame) == 6
+    main(words)
+    found = fm.read(tmp_path).frame["test_loss"]
+    again = words[:-1] + [str(tmp_path / "again")]
+    main(again)
+    assert found.equals(fm.read(tmp_path / "again").frame["test_loss"])
 
 
 WRONG = [
