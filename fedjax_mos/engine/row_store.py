@@ -105,7 +105,7 @@ class RowStore:
                 continue
             for start, part in _parts(leaf):
                 here = (places >= start) & (places < start + len(part))
-                chosen = (part[place - start] for place in places[here])
+                chosen = [part[place - start] for place in places[here]]
                 records.write(numbers[here], chosen)
         now[ids] = numbers
         return Versions(jnp.asarray(now), versions.saved)
