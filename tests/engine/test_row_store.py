@@ -1,5 +1,6 @@
 """Rows on disk keep what checkpoints point to, whenever a process ends."""
 
+import json
 import os
 import signal
 import subprocess
@@ -97,6 +98,30 @@ def test_missing_rows_are_said(tmp_path):
     now = put(store, store.begin(CLIENTS), c0=1)
     with pytest.raises(ValueError, match="does not hold the rows of the checkpoint"):
         values(RowStore(FIRST, tmp_path / "b"), now)
+
+
+CHANGES = [
+    (lambda s: s | {"format": 2}, "format was 2 and is 1"),
+    (lambda s: s | {"bytes between records": [9, 3]}, r"between .* was \[9, 3\]"),
+    (lambda s: s | {"bytes of a record": [8]}, r"record was \[8\] and is \[8, 3\]"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+def test_rows_of_another_form_are_refused(tmp_path, change, message):
+    """Rows that are read from the middle of others."""
+    now = put(store := RowStore(FIRST, tmp_path), store.begin(CLIENTS), c0=1)
+    path = tmp_path / "format.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(change(stored)))
+    with pytest.raises(ValueError, match=f"rows in another form: .*{message}"):
+        RowStore(FIRST, tmp_path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="format.json is damaged"):
+        RowStore(FIRST, tmp_path)
+    path.unlink()  # as rows had none
+    assert values(RowStore(FIRST, tmp_path), now)[0] == 1
+    assert json.loads(path.read_text()) == stored
 
 
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
