@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,11 +118,14 @@ def check_working(
 
 
 def check_room(row: Row, clients: int, folder: Path | None) -> None:
-    """Refuse rows that the disk cannot hold: `row` has one of them."""
-    place = folder or Path()
+    """Refuse rows that the disk cannot hold: `row` has one of them.
+
+    Without a `folder` the row store makes a temporary one.
+    """
+    place = folder or Path(tempfile.gettempdir())
+    held = sum(f.stat().st_size for f in folder.glob("*.records")) if folder else 0
     while not place.exists():
         place = place.parent
-    held = sum(f.stat().st_size for f in (folder or Path()).glob("*.records"))
     needed, free = clients * bytes_of(row), shutil.disk_usage(place).free + held
     if needed > free:
         raise ValueError(

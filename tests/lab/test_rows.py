@@ -4,6 +4,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -90,14 +91,33 @@ def test_rows_stay_where_a_run_began_with_them(grows, tmp_path, monkeypatch):
     assert_same(found, whole.run(progress=False))
 
 
-def test_a_disk_without_room_is_said(monkeypatch):
-    """A run that fails after hours, when the disk is full."""
-    room = memory_checks.shutil.disk_usage("/")._replace(free=1000)
-    monkeypatch.setattr(memory_checks.shutil, "disk_usage", lambda _: room)
+@pytest.mark.parametrize("out", [True, False])
+def test_a_disk_without_room_is_said(out, tmp_path, monkeypatch):
+    """A run that fails after hours, when the disk is full; or is refused for another.
+
+    Rows of a resumed run have their place; files of other folders are not theirs.
+    """
+    monkeypatch.setattr(memory_checks.tempfile, "tempdir", str(tmp_path / "temporary"))
+    place = tmp_path / ("out" if out else "temporary")
+    place.mkdir()
+    asked = []
+
+    def usage(path):
+        asked.append(path)
+        return SimpleNamespace(free=1000 if place in (path, path.parent) else 2**40)
+
+    monkeypatch.setattr(memory_checks.shutil, "disk_usage", usage)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.records").write_bytes(bytes(10**6))
     with pytest.raises(
-        ValueError, match="rows of 12 clients need .* the disk of .*has"
+        ValueError, match=f"rows of 12 clients need .* the disk of {place} has"
     ):
-        DISK.run(progress=False)
+        DISK.run(progress=False, out=place if out else None)
+    assert asked == [place]
+    if out:
+        (place / "rows").mkdir()
+        (place / "rows" / "0.records").write_bytes(bytes(10**6))
+        memory_checks.check_room(np.zeros((1, 650)), 12, place / "rows")
 
 
 WORDS = "--algorithm scaffold --sampler ucs --clients 12 --cohort 2 --model logistic"
