@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,6 +59,41 @@ def test_rows_come_back(tmp_path):
     assert (
         len(set(np.asarray(now.now).tolist())) == 4 and np.asarray(now.now).max() == 2
     )
+
+
+def cut(leaf):
+    """An array in two parts, of which the second is on two devices."""
+    halves = ((0, slice(None, 2)), (0, slice(2, 4)), (1, slice(2, 4)))
+    return SimpleNamespace(
+        addressable_shards=[
+            SimpleNamespace(replica_id=i, index=(part,), data=leaf[part] * (1 - i))
+            for i, part in halves
+        ]
+    )
+
+
+def test_rows_that_devices_share_come_back(tmp_path):
+    """The first device's row in place of the second's, or none of it."""
+    store = RowStore(FIRST, tmp_path)
+    shared = {name: cut(leaf) for name, leaf in rows(1, 2, 3, 4).items()}
+    places = np.array([1, 2, 3])
+    now = store.write(store.begin(CLIENTS), np.array([5, 0, 2]), shared, places)
+    assert values(store, now) == [3, 7, 4, 7, 7, 2]
+
+
+def test_rows_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
+    """Rows that a machine without power has lost, and a checkpoint that has them."""
+    store, seen, real = RowStore(FIRST, tmp_path), set(), os.fsync
+
+    def fsync(file):
+        seen.add(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    put(store, store.begin(CLIENTS), c0=1)
+    store.flush()
+    files = [*tmp_path.glob("*.records")]
+    assert len(files) == 2 and {f.stat().st_ino for f in files} <= seen
 
 
 def test_two_checkpoints_are_left_alone(tmp_path):

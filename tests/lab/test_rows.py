@@ -248,10 +248,19 @@ print((peak() - before) / state)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("rows", "most"), [("memory", 1.7), ("disk", 0.7)])
-def test_the_state_is_held_once(rows, most):
-    """A copy of all rows for the caller, for the blocks, for the result."""
+def test_the_state_is_held_once(rows, most, tmp_path):
+    """A copy of all rows for the caller, for the blocks, for the result.
+
+    Of a second process: the first one's peak is that of the compiler.
+    """
     code = PEAK.replace("ROWS", repr(rows))
-    out = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "JAX_ENABLE_COMPILATION_CACHE": "1"}
+    for _ in range(2):
+        out = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | cache,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
     assert float(out.stdout) < most
