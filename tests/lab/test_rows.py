@@ -68,6 +68,23 @@ def test_rows_that_do_not_fit_go_to_disk(capsys):
     assert "refused: scaffold/ucs" in many.describe(seeds=3).text()
 
 
+def test_accelerators_have_memory_of_their_own(monkeypatch):
+    """Rows that the host holds, on devices that do not."""
+    many = dataclasses.replace(ROWS, clients=60)
+    assert not many.build().on_disk
+    each = 2**17 // jax.device_count()
+    monkeypatch.setattr(memory_checks, "device_memory", lambda: each)
+    assert many.build().on_disk
+    with pytest.raises(ValueError, match="60 clients .* needs at least"):
+        dataclasses.replace(many, rows="memory").build()
+    with pytest.raises(ValueError, match="a batch_size of 90,000 .* needs at least"):
+        dataclasses.replace(many, batch_size=90_000).build()
+    last = many.describe().rows[-1]
+    assert last == {"what": "the machine", "memory": "128.0 KiB"}
+    monkeypatch.setattr(memory_checks, "device_memory", lambda: 2**50)
+    assert memory_checks.run_memory() == memory.machine_memory()
+
+
 @pytest.mark.parametrize("grows", [True, False])
 def test_rows_stay_where_a_run_began_with_them(grows, tmp_path, monkeypatch):
     """A run that another machine, or another limit of memory, reads as another's."""
