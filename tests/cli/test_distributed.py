@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedjax_mos as fm
 from fedjax_mos.cli import app
 
 METHODS = ("fedavg", "fedmos", "scaffold", "fedcams", "fedbnlaca")
@@ -94,6 +95,24 @@ def test_two_processes_compute_what_one_does(tmp_path):
         )
         pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
     assert {p.name for p in tmp_path.iterdir()} == {"data.npz", "one", "two"}
+
+
+@pytest.mark.thorough
+def test_two_processes_sweep_as_one(tmp_path):
+    """Lanes that are run by nobody, or pieces that both write."""
+    data(tmp_path)
+    words = f"sweep {SIZES} --rounds 3 --algorithm scaffold --over lr=0.1,0.3 --seeds 1"
+    words = [*words.split(), "--backend"]
+    alone = command(tmp_path, [*words, "vmapped", "--out", "one"])
+    _, said = alone.communicate(timeout=WAIT)
+    assert alone.returncode == 0, said
+    first, second = together(tmp_path, [*words, "sharded", "--out", "two"])
+    assert "results in two" in first[0] and "results in" not in second[0]
+    found, expected = (fm.read(tmp_path / n).frame for n in ("two", "one"))
+    assert {*found["lr"]} == {0.1, 0.3} and len(found) == 6
+    pd.testing.assert_frame_equal(
+        *(one.drop(columns="seconds") for one in (found, expected)), rtol=1e-9
+    )
 
 
 @pytest.mark.thorough
