@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders, summaries
 from fedjax_mos.lab.common_lr import unequal_lr

@@ -40,6 +40,7 @@ class Result(Shown):
     state: RoundState | None = None  # not kept on disk
     title: str = ""
     complete: bool = True  # all rounds were run: no interrupt
+    full: bool = False  # it ended where the disk did not take its clients' rows
     default_target: float | None = None  # the data set's, if the experiment is gone
     cohorts: "pd.DataFrame | None" = None
     clients: "pd.DataFrame | None" = None

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.catalog.entry import check_name
 from fedjax_mos.lab.files import whole
