@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -68,6 +69,17 @@ def test_code_ends_where_its_backtick_is(public_api):
     lines = ["or `fm.federate`d data, |v|"]
     public_api.as_written(None, "class", "name", None, None, lines)
     assert lines == [r"or `fm.federate`\d data, \|v\|"]
+
+
+def test_links_to_the_repository(monkeypatch):
+    """They leave docs/: names of files on the site, unless it knows the repository."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    conf = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    text = "[notes](../benchmarks/NOTES.md), [here](here.md)"
+    shown = conf["links_that_leave"](text, "")
+    assert shown == "`benchmarks/NOTES.md`, [here](here.md)"
+    shown = conf["links_that_leave"](text, "https://x")
+    assert shown == "[notes](https://x/benchmarks/NOTES.md), [here](here.md)"
 
 
 def test_everything_public_has_words(public_api):
