@@ -114,8 +114,12 @@ def test_blocks_are_found():
     text = "a\n```bash\nx\n```\n<!-- needs: data -->\n```python\ny\n```\n"
     first, second = blocks_of(text, "page")
     assert (first.text, first.marks, second.marks) == ("x\n", "", "needs: data")
-    every = sum(path.read_text().count("\n```python\n") for path in PAGES)
-    assert every == sum(one.language == "python" for one in BLOCKS) > 15
+    fences = re.findall(r"^ *```(\S+)$", "".join(p.read_text() for p in PAGES), re.M)
+    for language, least in (("python", 15), ("bash", 15)):
+        found = sum(one.language == language for one in BLOCKS)
+        assert found == fences.count(language) > least
+    # Whatever else is fenced is no program and no command.
+    assert {*fences} == {"python", "bash", "toml", "{toctree}"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
