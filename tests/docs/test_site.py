@@ -10,6 +10,7 @@ import types
 import pytest
 
 from tests.docs.printed import ROOT
+from tests.docs.test_blocks import PAGES
 
 pytest.importorskip("sphinx", reason="pip install '.[docs]'")
 pytestmark = pytest.mark.thorough  # CI installs Sphinx for these only
@@ -80,6 +81,22 @@ def test_links_to_the_repository(monkeypatch):
     assert shown == "`benchmarks/NOTES.md`, [here](here.md)"
     shown = conf["links_that_leave"](text, "https://x")
     assert shown == "[notes](https://x/benchmarks/NOTES.md), [here](here.md)"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_names_on_the_pages_are_public(page):
+    """A page that sends readers to what is inside, or is gone."""
+    import fedjax_mos as fm
+
+    text = page.read_text()
+    for found in re.findall(r"\bfm((?:\.\w+)+)", text):
+        value = fm
+        for name in found.removeprefix(".").split("."):
+            public = getattr(value, "__all__", None)
+            assert public is None or name in public, f"fm{found}"
+            value = getattr(value, name)
+    inside = re.findall(r"`fedjax_mos\.\w[\w.]*", text)
+    assert not inside
 
 
 def test_everything_public_has_words(public_api):
