@@ -32,7 +32,7 @@ _AHEAD = 8  # members that are compiled before the first of them runs
 class Comparison(Shown):
     """Results by name."""
 
-    members: dict[str, Result]
+    members: dict[str, Result]  #: name -> result
 
     @property
     def complete(self) -> bool:

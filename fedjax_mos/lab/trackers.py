@@ -46,7 +46,7 @@ def check_trackers(track: Track, out: Path | str | None) -> tuple[str | Log, ...
         if find_spec(package) is None:
             raise ValueError(
                 f"track {name} needs {package}, which is not installed: "
-                f"pip install 'fedjax_mos[{name}]'"
+                f"pip install '.[{name}]' in the clone"
             )
     if given and out is None:
         raise ValueError("track needs out, a folder that knows what was told: got None")

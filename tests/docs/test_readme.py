@@ -82,9 +82,12 @@ def test_own_algorithm(own):
 def test_one_level_below():
     """Own arrays, loss and parameters, as the tutorial prints them, learn something."""
     page = "docs/tutorial.md"
-    block = "import fedjax_mos as fm\n" + printed.blocks(page)[-1]
+    train, measure = printed.blocks(page)[-2:]
+    block = "\n".join(["import fedjax_mos as fm", train, measure])
     history = printed.run(block, page)["history"]
     assert history["local_loss"].iloc[-1] < 0.7 * history["local_loss"].iloc[0]
+    measured = history[["train_accuracy", "test_accuracy"]].dropna()
+    assert len(measured) == 3 and (measured.iloc[-1] > 0.8).all()
 
 
 @pytest.mark.thorough

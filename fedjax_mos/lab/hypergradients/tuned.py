@@ -28,13 +28,13 @@ class Tuned:
     as often as `hypergrad.runs` says.
     """
 
-    experiment: "Experiment | None"  # None if it was read and had held objects
-    hp: Named
-    frame: "pd.DataFrame"
-    objective: str
-    updates: int  # that were asked for
+    experiment: "Experiment | None"  #: None if it was read and had held objects
+    hp: Named  #: the numbers that were found, by name
+    frame: "pd.DataFrame"  #: one row per update
+    objective: str  #: the column that was minimised
+    updates: int  #: that were asked for
 
-    KIND: ClassVar[str] = "tuning"
+    KIND: ClassVar[str] = "tuning"  #: what its folder is called by
 
     @property
     def complete(self) -> bool:
