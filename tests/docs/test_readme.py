@@ -96,11 +96,13 @@ def test_gradient(capsys):
     short = printed.shortened(
         GRADIENT,
         ("rounds=50", "rounds=4, clients=6, cohort=2, steps=1, model='logistic'"),
-        ('"segments:10"}', '"segments:2"}, candidates=2, updates=2, progress=False'),
+        ('lr": "segments:10", "s', 'lr": "segments:2", "s'),
+        ('segments:10"}', 'segments:2"}'),
+        ("seeds=4", "candidates=2, updates=2, progress=False"),
     )
     names = printed.run(short, README)
-    assert "storm" in capsys.readouterr().out
-    assert len(names["tuned"].hp["lr"]) == 4 and names["figure"].axes
+    assert "server_lr" in capsys.readouterr().out
+    assert all(len(names["tuned"].hp[n]) == 4 for n in ("lr", "server_lr"))
 
 
 def test_sweep():
