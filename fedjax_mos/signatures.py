@@ -82,11 +82,8 @@ class Option(NamedTuple):
 
     def check(self, value: Any) -> None:
         """Raise a ValueError for a static value that the annotation does not allow."""
-        if (
-            self.numeric
-            and callable(value)
-            and not any(map(_is_callable, self.members))
-        ):
+        wanted = any(map(_is_callable, self.members))
+        if self.numeric and callable(value) and not wanted:
             raise ValueError(
                 f"{self.name} must be a number or a schedule: got a function; "
                 "fm.Schedule.of(function, rounds) makes a schedule of it"

@@ -401,14 +401,36 @@ def test_an_own_client_optimizer_is_kept():
         fm.Experiment(options=given)  # the default algorithm has none
 
 
+# Three classes, of one input.
+_ROWS = np.zeros((8, 1), np.float32), np.arange(8) % 3
+SHORT = {
+    "dataset": fm.arrays(*_ROWS, *_ROWS),
+    "loss": "cross_entropy",
+    "metrics": None,
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"algorithm": {3}}, "algorithm must be a name, a factory or fm.spec"),
         ({"model": 3}, "model must be a flax.linen module, a Model or a pair"),
         ({"loss": "hinge"}, "loss must be one of cross_entropy, squared_error"),
+        (
+            {"loss": lambda z, y: distance(z, y).mean()},
+            r"loss must give one value per example, shape \[B\]: got shape \(\)",
+        ),
+        ({"loss": lambda z, y: z - y}, r"loss must give one.*got shape \(B, B\)"),
+        ({"loss": lambda z, y: z @ y}, r"not fit outputs.*\(B, 1\) and \(B,\)"),
+        (
+            {"metrics": {"off": lambda z, y: off(z, y).max()}},
+            r"metric off must give one value per example.*got shape \(\)",
+        ),
+        ({"metrics": {"off": lambda z, y: (y, y[:3])}}, r"metric off.*shape \(3,\)"),
+        (SHORT | {"model": nn.Dense(2)}, "Dense must give 3 outputs.*to 2: got 2"),
+        (SHORT | {"model": nn.Dense(1)}, "Dense must give 3 outputs.*to 2: got 1"),
     ],
-    ids=["algorithm", "model", "loss"],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
 )
 def test_what_is_no_component_is_refused(changes, message):
     """An object of another kind ends in a message, before anything is compiled."""
