@@ -27,6 +27,11 @@ class Schedule:
     values: Any  # [rounds]
 
     def __post_init__(self) -> None:
+        if callable(self.values):
+            raise ValueError(
+                "a schedule must be a list with one value per round: got a function; "
+                "fm.Schedule.of(function, rounds) makes a schedule of it"
+            )
         if isinstance(self.values, list | tuple):
             object.__setattr__(self, "values", np.array(self.values, float))
 

@@ -241,6 +241,8 @@ def _fits(member: Any, value: Any) -> bool:
         return isinstance(value, member)
     if member is float or member in _ARRAYS:
         return False  # numbers and arrays are leaves, which this is not
+    if (typing.get_origin(member) or member) is tuple:
+        return isinstance(value, tuple | list)
     if inspect.isfunction(value) and isinstance(member, type):
         return member is object  # a factory in place of what it makes
     if isinstance(value, str) and isinstance(member, type):
