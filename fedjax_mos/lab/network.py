@@ -39,9 +39,14 @@ def loss_of(experiment: "Experiment", people: Population) -> PerExample:
     loss, y = catalog.LOSSES[experiment.loss], people.train.y
     whole = jnp.issubdtype(y.dtype, jnp.integer) and y.ndim == 1
     if experiment.loss == "cross_entropy" and not whole:
+        advice = "try squared_error or a loss of your own"
+        if y.ndim == 1 and bool((y == jnp.round(y)).all()):
+            advice = (
+                f"if they are classes, write them as integers: {int(y[0])}, not {y[0]}"
+            )
         raise ValueError(
             "loss cross_entropy needs one integer label per example: y has the shape "
-            f"{y.shape} and the type {y.dtype}; try squared_error or a loss of your own"
+            f"{y.shape} and the type {y.dtype}; {advice}"
         )
     return loss
 
