@@ -48,6 +48,10 @@ class Schedule:
         return jnp.asarray(self.values)[jnp.minimum(round, len(self) - 1)]
 
 
+class TooShortError(ValueError):
+    """A run is longer than one of its schedules."""
+
+
 def is_schedule(value: Any) -> bool:
     """For `jax.tree.map(..., is_leaf=is_schedule)`."""
     return isinstance(value, Schedule)
@@ -86,7 +90,7 @@ def check_length(hp: PyTree, rounds: int) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(hp, is_leaf=is_schedule):
         if is_schedule(leaf) and len(leaf) < rounds:
             name = ".".join(str(getattr(part, "key", part)) for part in path)
-            raise ValueError(
+            raise TooShortError(
                 f"the schedule {name} must have a value for each of {rounds} rounds: "
                 f"got {len(leaf)}"
             )
