@@ -28,6 +28,12 @@ def checked(name: str, made: Any) -> Algorithm:
     """The same algorithm, which as it is traced says by its `name` what is wrong."""
     if not isinstance(made, Algorithm):
         raise ValueError(f"{name} must return an fm.Algorithm: got {_kind(made)}")
+    several = isinstance(made.exchanges, tuple | list)
+    if not several or not all(isinstance(one, Exchange) for one in made.exchanges):
+        raise ValueError(
+            f"exchanges of {name} must be a tuple of fm.Exchange, (exchange,) if it is "
+            f"one: got {_kind(made.exchanges)}"
+        )
 
     def init(params: Params, key: Key) -> tuple[Server, Mine]:
         found = made.init(params, key)

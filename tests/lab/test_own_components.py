@@ -470,6 +470,10 @@ def counting(params, key):
         (lambda local: None, r"method must return an fm.Algorithm: got None"),
         (lambda local: (1, 2), r"method must return an fm.Algorithm: got a tuple of 2"),
         (
+            lambda local: fm.Algorithm(None, fm.algorithms.fedavg(local).exchanges[0]),
+            r"exchanges of method must be a tuple .*\(exchange,\).*: got a Exchange",
+        ),
+        (
             broken(begin=lambda params, key: Kept(params)),
             r"init of method must return \(server, mine\).*got a Kept",
         ),
@@ -516,7 +520,7 @@ def counting(params, key):
             "server of method must return a state of the structure",
         ),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_an_own_algorithm_is_told_what_it_returns(method, message):
     """A slip in an algorithm is said by the algorithm's name, not inside the engine."""
