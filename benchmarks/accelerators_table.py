@@ -37,6 +37,7 @@ def _steps(known: dict) -> list[str]:
         tpu, gpu = (known.get((f"step {name}", m), {}) for m in ("v5e-1", "a100"))
         flops = f"{_scaled(tpu, 'flops', 1e9)} ({_scaled(tpu, 'least_flops', 1e9)})"
         moved = f"{_scaled(tpu, 'bytes', 1e9)} ({_scaled(tpu, 'least_bytes', 1e9)})"
+        flops, moved = (flops, moved) if tpu else ("does not fit", "")
         lines.append(
             f"| {name} | {flops} | {moved} | {_scaled(tpu, 'temporary', 1e6)} | "
             f"{tpu.get('step', '')} | {_scaled(gpu, 'temporary', 1e6)} | "
@@ -56,7 +57,7 @@ def _blocks(known: dict) -> list[str]:
     for name in _names(known, "block"):
         tpu, gpu = (known.get((f"block {name}", m), {}) for m in ("v5e-1", "a100"))
         lines.append(
-            f"| {name} | {_memory(tpu)} | {_kernels(tpu)} | "
+            f"| {name} | {_memory(tpu) or 'does not fit'} | {_kernels(tpu)} | "
             f"{_memory(gpu)} | {_kernels(gpu)} |"
         )
     return lines

@@ -7,12 +7,14 @@ resident memory (ru_maxrss), `anonymous` the largest RssAnon of /proc/self/statu
 every 10 ms): what the process itself holds, without pages of files, which the system
 may take back at any time. `setup` is all but the rounds and their compilation: imports,
 the making of the data, their division, the first state, the result. Results go to
-benchmarks/results/many_clients.md and into docs/scale.md.
+benchmarks/results/many_clients.md and into docs/scale.md, where tables that were not
+asked for stay.
 """
 
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -164,25 +166,30 @@ def measured(told: dict, quick: bool) -> dict:
     return words | json.loads(out.stdout.splitlines()[-1])
 
 
-def page(lines: dict[str, list[dict]]) -> str:
-    """The tables, as Markdown."""
-    out = []
-    for table, found in lines.items():
-        out += [f"\n### {table}\n"]
-        out += ["| what | set-up | per round | ratio | peak | anonymous |"]
-        out += ["|---|---:|---:|---:|---:|---:|"]
-        for line in found:
-            first = next(one for one in found if one["kind"] == line["kind"])
-            ratio = line["seconds per round"] / first["seconds per round"]
-            known = ("kind", "clients", "cohort", "seeds", "hidden", "rows")
-            words = [_word(n, line[n]) for n in known if n in line]
-            sizes = [f"{line[n] / 2**30:.2f} GiB" for n in ("peak", "anonymous")]
-            out.append(
-                f"| {', '.join(words)} | {line['setup']:.1f} s | "
-                f"{line['seconds per round']:.4f} s | {ratio:.2f} | "
-                f"{' | '.join(sizes)} |"
-            )
-    return "\n".join(out) + "\n"
+def section(found: list[dict], note: str) -> str:
+    """A table, as Markdown."""
+    out = [f"{note}| what | set-up | per round | ratio | peak | anonymous |"]
+    out += ["|---|---:|---:|---:|---:|---:|"]
+    for line in found:
+        first = next(one for one in found if one["kind"] == line["kind"])
+        ratio = line["seconds per round"] / first["seconds per round"]
+        known = ("kind", "clients", "cohort", "seeds", "hidden", "rows")
+        words = [_word(n, line[n]) for n in known if n in line]
+        sizes = [f"{line[n] / 2**30:.2f} GiB" for n in ("peak", "anonymous")]
+        out.append(
+            f"| {', '.join(words)} | {line['setup']:.1f} s | "
+            f"{line['seconds per round']:.4f} s | {ratio:.2f} | "
+            f"{' | '.join(sizes)} |"
+        )
+    return "\n".join(out)
+
+
+def replaced(page: str, sections: dict[str, str]) -> str:
+    """A page with these tables in place of their earlier ones; others stay."""
+    _, *parts = re.split(r"^### ", page, flags=re.MULTILINE)
+    kept = {name: text for name, _, text in (part.partition("\n") for part in parts)}
+    both = kept | sections
+    return "".join(f"\n### {name}\n\n{text.strip()}\n" for name, text in both.items())
 
 
 def _word(name: str, value: object) -> str:
@@ -206,11 +213,12 @@ def main() -> None:
         for told in TABLES[table]:
             lines.setdefault(table, []).append(measured(told, words.quick))
             print(json.dumps(lines[table][-1]), flush=True)
-    note = "A hundredth of the clients, on a busy machine: to be measured again.\n"
-    text = (note if words.quick else "") + page(lines)
-    RESULT.write_text(text)
+    note = "A hundredth of the clients, on a busy machine: to be measured again.\n\n"
+    found = {n: section(all, note if words.quick else "") for n, all in lines.items()}
+    RESULT.write_text(replaced(RESULT.read_text() if RESULT.exists() else "", found))
     if PAGE.exists():
-        PAGE.write_text(PAGE.read_text().partition(MARK)[0] + MARK + "\n\n" + text)
+        before, _, after = PAGE.read_text().partition(MARK)
+        PAGE.write_text(f"{before}{MARK}\n{replaced(after, found)}")
 
 
 if __name__ == "__main__":

@@ -117,8 +117,10 @@ def study(name: str, fields: dict, updates: int, fresh: int) -> list[dict]:
     folder = WORK / f"{label}_{base.rounds}"
     tuned, cost = learned(base, folder, updates)
     winners = {f"learned, {3 * base.rounds} numbers": (tuned.experiment, cost)}
-    # As many as the cost pays for, where halving takes half of a sweep.
-    count = max(2 * cost // (base.rounds * SEEDS), 4)
+    # As many as the cost pays for: a halving takes half of a sweep, three fifths where
+    # its rungs are but a round or two.
+    share = 0.5 if base.rounds >= 10 else 0.6
+    count = max(int(cost / (share * base.rounds * SEEDS)), 4)
     for family, points in families(base.rounds, count, base.seed).items():
         out = folder / family.replace(", ", "_").replace(" ", "_")
         found = fm.search(base, points, seeds=SEEDS, budget=cost, metric=GOAL, out=out)

@@ -1,6 +1,7 @@
 """The documentation site: `sphinx-build -W docs docs/_build`, offline."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,9 +22,6 @@ exclude_patterns = ["_build", "_ext", "skeletons"]
 # Stored outputs are shown; the tests execute notebooks.
 nb_execution_mode = "off"
 myst_heading_anchors = 3
-# Pages are also read in the repository, where relative links reach its files; a test
-# follows them.
-suppress_warnings = ["myst.xref_missing"]
 default_role = "code"  # as in the Markdown of the other pages
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -37,7 +35,23 @@ def copy_notebooks(app, config):
     shutil.rmtree(there, ignore_errors=True)
     there.mkdir()
     for path in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
-        shutil.copy(path, there)
+        text = path.read_text().replace("](../docs/", "](../")
+        (there / path.name).write_text(text)
+
+
+def links_that_leave(text, repository):
+    """Pages are also read in the repository, where `../FILE` reaches its files.
+
+    On the site such a link is the file's name, or leads to the `repository`'s files.
+    """
+    link = rf"[\1]({repository}/\2)" if repository else r"`\2`"
+    return re.sub(r"\[([^][]+)\]\(\.\./([^)\s]+)\)", link, text)
+
+
+def name_files(app, docname, source):
+    """Notebooks are no Markdown, and their links stay on the site."""
+    if not docname.startswith("notebooks/"):
+        source[0] = links_that_leave(source[0], app.config.repository)
 
 
 def drop_empty_globs(app, docname, source):
@@ -51,4 +65,6 @@ def drop_empty_globs(app, docname, source):
 def setup(app):
     """Sphinx calls this."""
     app.connect("config-inited", copy_notebooks)
+    app.add_config_value("repository", "", "env")  # -D repository=https://...
     app.connect("source-read", drop_empty_globs)
+    app.connect("source-read", name_files)

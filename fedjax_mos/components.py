@@ -48,9 +48,9 @@ class Spec:
     optimiser, say): its leaves are then nested under the option's name.
     """
 
-    factory: Factory
-    static: dict[str, Any]
-    hp: dict[str, Any]
+    factory: Factory  #: the function that makes it
+    static: dict[str, Any]  #: options that decide shapes or code, by name
+    hp: dict[str, Any]  #: options that are leaves, by name
 
     @property
     def name(self) -> str:

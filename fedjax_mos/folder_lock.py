@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 from fedjax_mos import processes
 
 LOCK = ".lock"
+_PIECE = 2**26  # bytes that are sent at a time: a folder may be larger than memory
 
 
 @contextmanager
@@ -27,22 +28,20 @@ def alone(folder: Path, argument: str = "out") -> Iterator[Path]:
             stack.enter_context(_locked(folder, argument))
             yield folder
             return
-        content, why = b"", ""
+        why = ""
         if processes.is_first():
             try:
                 stack.enter_context(_locked(folder, argument))
-                content = _packed(folder)
             except ValueError as error:
                 why = str(error)
         if why := processes.from_first(why.encode()).decode():
             raise ValueError(why)
-        content = processes.from_first(content)
         if processes.is_first():
+            _send(folder)
             yield folder
             return
         copy = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            archive.extractall(copy, filter="data")
+        _receive(copy)
         yield copy
 
 
@@ -64,12 +63,24 @@ def _locked(folder: Path, argument: str) -> Iterator[None]:
         lock.release()  # the file stays: another process may be waiting for it
 
 
-def _packed(folder: Path) -> bytes:
-    """All files of a folder but its lock."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        archive.add(folder, ".", filter=lambda f: None if f.name == f"./{LOCK}" else f)
-    return out.getvalue()
+def _send(folder: Path) -> None:
+    """All files of a folder but its lock, to the other processes."""
+    with io.BufferedWriter(stream := processes.Stream(), _PIECE) as buffer:
+        with tarfile.open(fileobj=buffer, mode="w|") as archive:
+            archive.add(
+                folder, ".", filter=lambda f: None if f.name == f"./{LOCK}" else f
+            )
+        buffer.flush()
+        stream.write(b"")
+
+
+def _receive(folder: Path) -> None:
+    """What the first process sends."""
+    with io.BufferedReader(processes.Stream(), _PIECE) as buffer:
+        with tarfile.open(fileobj=buffer, mode="r|") as archive:
+            archive.extractall(folder, filter="data")
+        while buffer.read(_PIECE):  # what archives are filled up with
+            pass
 
 
 @contextmanager

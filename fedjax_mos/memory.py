@@ -25,12 +25,13 @@ def machine_memory() -> int:
     return min(found)
 
 
-def check_fits(what: str, needed: int, advice: str) -> None:
-    """Raise a ValueError for what surely does not fit the machine."""
-    if needed > machine_memory():
+def check_fits(what: str, needed: int, advice: str, room: int | None = None) -> None:
+    """Raise a ValueError for what surely does not fit the machine, or `room` of it."""
+    room = machine_memory() if room is None else room
+    if needed > room:
         raise ValueError(
             f"{what} needs at least {gib(needed)} and the machine has "
-            f"{gib(machine_memory())}: {advice}"
+            f"{gib(room)}: {advice}"
         )
 
 

@@ -4,6 +4,7 @@ Every process does the same calls in the same order. What a clock or a signal de
 asked of all of them; what is read on the host is brought to all; the first one writes.
 """
 
+import io
 from typing import Any
 
 import jax
@@ -61,17 +62,45 @@ def of_all(value: int | bool) -> list[int]:
 
 
 def from_first(content: bytes) -> bytes:
-    """What the first process has."""
+    """What the first process has: words, or a piece of what would not fit at once."""
     if not several():
         return content
-    length = int(multihost_utils.broadcast_one_to_all(np.int64(len(content))))
-    out, piece = [], 2**26
-    for begin in range(0, length, piece):
-        part = np.zeros(min(piece, length - begin), np.uint8)
-        if is_first():
-            part[:] = np.frombuffer(content[begin : begin + piece], np.uint8)
-        out.append(np.asarray(multihost_utils.broadcast_one_to_all(part)).tobytes())
-    return b"".join(out)
+    # Without 64-bit types JAX has no longer numbers.
+    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(content))))
+    if not length:
+        return b""
+    part = np.zeros(length, np.uint8)
+    if is_first():
+        part[:] = np.frombuffer(content, np.uint8)
+    return np.asarray(multihost_utils.broadcast_one_to_all(part)).tobytes()
+
+
+class Stream(io.RawIOBase):
+    """Bytes that the first process writes and the others read, a piece at a time."""
+
+    def __init__(self) -> None:
+        self._rest: bytes | None = b""  # of the last piece; None at the end
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        """Send a piece; an empty one is the end."""
+        from_first(bytes(content))
+        return len(content)
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, none at the end."""
+        if self._rest == b"":
+            self._rest = from_first(b"") or None
+        if self._rest is None:
+            return 0
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 def on_host(tree: PyTree) -> PyTree:

@@ -24,7 +24,7 @@ class Schedule:
     [0.0, 0.1, 0.2, 0.3, 0.3]
     """
 
-    values: Any  # [rounds]
+    values: Any  #: [rounds]
 
     def __post_init__(self) -> None:
         if callable(self.values):

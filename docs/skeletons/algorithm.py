@@ -1,6 +1,6 @@
 """NAME: what it does, in one line.
 
-Authors, venue year [key of fedjax_mos/references.bib].
+Authors, venue year [key of references.bib].
 
 Client i, with x the received model and y_0 = x:
 

@@ -26,7 +26,7 @@ class Memory(NamedTuple):
     average: PyTree  # m, of the message's shape; () if there is nothing to keep
 
 
-@cite("key_of_the_paper")  # an entry of docs/references.bib
+@cite("key_of_the_paper")  # an entry of references.bib
 def name(*, keep: Unit = 0.9) -> Channel:
     """NAME. Trees of memory at each end; biased or not.
 

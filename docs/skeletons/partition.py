@@ -15,7 +15,7 @@ from fedjax_mos.data import Partition
 from fedjax_mos.types import Unit
 
 
-@cite("key_of_the_paper")  # an entry of docs/references.bib
+@cite("key_of_the_paper")  # an entry of references.bib
 def name(labels: ArrayLike, clients: int, seed: int, *, mixed: Unit = 0.1) -> Partition:
     """NAME. Label skew, size skew or both; whether all examples are dealt.
 

@@ -29,7 +29,7 @@ class State(NamedTuple):
     logits: jax.Array  # [N] log of the probabilities; () if there is nothing to keep
 
 
-@cite("key_of_the_paper")  # an entry of docs/references.bib
+@cite("key_of_the_paper")  # an entry of references.bib
 def name(tools: SamplerTools, *, power: NonNegative = 1.0) -> Sampler:
     """NAME. Unbiased or not; cost per round; what it keeps.
 

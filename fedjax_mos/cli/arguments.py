@@ -167,7 +167,12 @@ def end_run(folder: Path, shown: "Shown") -> None:
     if personal:
         mean = next(name for name in personal if name.endswith("_client_mean"))
         print(f"of personal models: fedjax-mos table {folder} --metric {mean}")
-    end(folder, shown.complete, f"fedjax-mos resume {folder} resumes it")
+    hint = f"fedjax-mos resume {folder} resumes it"
+    if any(one.full for one in shown.members.values()):
+        end(folder, True)
+        print(f"the disk is full: with more room {hint}", file=sys.stderr)
+        raise SystemExit(UNWRITTEN)
+    end(folder, shown.complete, hint)
     if lost := shown.diverged:
         text = "; ".join(f"{name} in round {at}" for name, at in lost.items())
         print(f"diverged: {text}. Try a smaller step size (lr).", file=sys.stderr)

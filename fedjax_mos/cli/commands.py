@@ -1,5 +1,6 @@
 """The commands that train: each parses, calls the lab and prints."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -176,6 +177,13 @@ def compare_methods(
 
         given = options.parse(settings)
         members = members_of(setting, algorithms, given, sampler=sampler, seed=seed)
+        rates = {m.options.get("algorithm.lr") for m in members.values()} - {None}
+        if rates and not quiet and not {"lr", "algorithm.lr"} & set(given):
+            print(
+                f"no method is tuned on these data: lr {rates.pop():g} for all that "
+                "have none of their own (--set lr=VALUE)",
+                file=sys.stderr,
+            )
         check_target(target)
         check_track(track)
         all_cores()

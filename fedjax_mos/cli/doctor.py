@@ -123,7 +123,7 @@ def _data() -> Iterator[Finding]:
 
 
 def _extras() -> Finding:
-    """What `pip install fedjax_mos[EXTRA]` would bring, if anything is missing."""
+    """What `pip install '.[EXTRA]'` would bring, if anything is missing."""
     lines = requires("fedjax_mos") or []
     missing: dict[str, list[str]] = {}
     for line in lines:
@@ -141,5 +141,5 @@ def _extras() -> Finding:
     others = [extra for extra, packages in missing.items() if packages]
     says = f"installed: {', '.join(there) or 'none'}"
     if others:
-        says += f"; pip install 'fedjax_mos[EXTRA]' for {', '.join(others)}"
+        says += f"; pip install '.[EXTRA]' in the clone for {', '.join(others)}"
     return Finding("extras", says)

@@ -15,8 +15,9 @@ from typing_extensions import TypeAliasType
 from fedjax_mos.target import platform
 from fedjax_mos.types import Batch, Key, Loss, Metrics, Params, PyTree
 
+#: (parameters, inputs, key; None: evaluation mode) -> outputs.
 Apply = TypeAliasType("Apply", Callable[[Params, PyTree, Key | None], jax.Array])
-# (outputs, y) -> [B]
+#: (outputs, y) -> [B], one value per example.
 PerExample = TypeAliasType("PerExample", Callable[[jax.Array, jax.Array], jax.Array])
 
 

@@ -13,6 +13,7 @@ from typing_extensions import TypeAliasType
 
 from fedjax_mos.types import Batch, Key
 
+#: (batch, key) -> the batch, changed.
 Augmentation = TypeAliasType("Augmentation", Callable[[Batch, Key], Batch])
 
 

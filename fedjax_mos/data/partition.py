@@ -11,8 +11,8 @@ from fedjax_mos.types import ArrayLike
 class Partition(NamedTuple):
     """Which examples belong to which client: positions, client after client."""
 
-    order: np.ndarray  # [sum of sizes]
-    size: np.ndarray  # [N]
+    order: np.ndarray  #: [sum of sizes]
+    size: np.ndarray  #: [N]
 
 
 def histogram(

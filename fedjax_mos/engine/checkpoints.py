@@ -129,6 +129,11 @@ class Checkpoints:
         """The latest one that is whole, if there is any."""
         return next(filter(_is_whole, reversed(self._all())), None)
 
+    def shapes(self) -> dict[str, str]:
+        """What the state of the latest one has; empty where there is none."""
+        path = self.newest()
+        return {} if path is None else json.loads((path / _ABOUT).read_text())["state"]
+
     def _made(self) -> dict[str, Any]:
         """What last digits depend on: another one is said, and does not matter else."""
         return {

@@ -6,10 +6,12 @@ checkpoint is a list of records, and a process that is killed at any moment leav
 rows of both checkpoints that are kept as they were.
 """
 
+import json
+import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +19,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_mos.engine.checkpoints import differences
 from fedjax_mos.engine.records import Records
+from fedjax_mos.folder_lock import refused
 from fedjax_mos.memory import gib
 from fedjax_mos.types import Row
+
+FORMAT = 1
+_FORMAT = "format.json"  # what it is of, beside the records
 
 
 class Versions(NamedTuple):
@@ -27,6 +34,11 @@ class Versions(NamedTuple):
 
     now: jax.Array  # [N] records; -1: as at the start
     saved: jax.Array  # [N] the same, when the checkpoint before was written
+
+
+def are_versions(shapes: Mapping[str, str]) -> bool:
+    """Whether a state of these shapes (`Checkpoints.shapes`) has its rows in files."""
+    return all(f".clients.{name}" in shapes for name in Versions._fields)
 
 
 class RowStore:
@@ -49,6 +61,7 @@ class RowStore:
             Records(self.folder / f"{i:05}.records", one) if one.nbytes else None
             for i, one in enumerate(self._first)
         ]
+        _check_format(self.folder / _FORMAT, list(self._some()))
         # What a process that was killed while a file grew did not reach, is not there.
         self._capacity = min(records.count for records in self._some())
         self._kept: np.ndarray | None = None  # [capacity] what checkpoints point to
@@ -100,7 +113,7 @@ class RowStore:
                 continue
             for start, part in _parts(leaf):
                 here = (places >= start) & (places < start + len(part))
-                chosen = (part[place - start] for place in places[here])
+                chosen = [part[place - start] for place in places[here]]
                 records.write(numbers[here], chosen)
         now[ids] = numbers
         return Versions(jnp.asarray(now), versions.saved)
@@ -139,7 +152,7 @@ class RowStore:
         before, after = self._capacity, self._capacity + count
         try:
             for records in self._some():
-                records.grow(after - records.count)
+                records.grow_to(after)
         except OSError as error:
             raise OSError(
                 error.errno,
@@ -154,6 +167,33 @@ class RowStore:
 
     def _some(self) -> list[Records]:
         return [records for records in self._records if records is not None]
+
+
+def _check_format(path: Path, records: list[Records]) -> None:
+    """Refuse rows that another version wrote in another way, or those of other leaves.
+
+    Where nothing is said, they are as this version writes them.
+    """
+    mine = {
+        "format": FORMAT,
+        "bytes of a record": [one.size for one in records],
+        "bytes between records": [one.stride for one in records],
+    }
+    if path.exists():
+        try:
+            stored = json.loads(path.read_text())
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged ({error})") from error
+        if different := differences(stored, mine):
+            raise ValueError(
+                f"{path.parent} holds clients' rows in another form: {different}. Take "
+                "another folder, or the version of fedjax_mos that wrote it"
+            )
+        return
+    with refused(path.parent):
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_text(json.dumps(mine, indent=2))
+        os.replace(partial, path)
 
 
 def _parts(leaf: jax.Array) -> Iterator[tuple[int, np.ndarray]]:

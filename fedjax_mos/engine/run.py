@@ -1,6 +1,5 @@
 """Many rounds for people: progress, history, interrupts, work on the host."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +7,6 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
-from typing_extensions import TypeAliasType
 
 from fedjax_mos.backends.placing import whole_rows
 from fedjax_mos.contents import contents
@@ -16,6 +14,7 @@ from fedjax_mos.engine import host_updates
 from fedjax_mos.engine.block import MOST, advance, is_compiled
 from fedjax_mos.engine.checkpoints import Checkpoints
 from fedjax_mos.engine.checks import typed_key
+from fedjax_mos.engine.endings import DIVERGED, DONE, FULL, INTERRUPTED, Stop, ended_by
 from fedjax_mos.engine.history import History
 from fedjax_mos.engine.interrupts import Pace, deferred_interrupt
 from fedjax_mos.engine.progress import Progress
@@ -36,11 +35,6 @@ from fedjax_mos.types import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Why a run is over, in `frame.attrs["ended"]`.
-DONE, DIVERGED, STOPPED, INTERRUPTED = "done", "diverged", "stopped", "interrupted"
-# the frame so far -> whether that is enough
-Stop = TypeAliasType("Stop", Callable[["pd.DataFrame"], bool])
 
 
 def run(
@@ -135,7 +129,7 @@ def run(
     go, most = (advance, MOST) if working is None else (working.advance, working.rounds)
     bar = Progress(rounds, progress, compiling=not known, done=history.rounds)
     begun, pace = first + history.rounds, Pace()
-    ended = _ended(history, begun, last, every, stop)
+    ended = ended_by(history, begun, last, every, stop)
     with bar, deferred_interrupt() as interrupted:
         for begin, end in visits(begun, last, update, pace, most):
             if ended:
@@ -154,24 +148,26 @@ def run(
                 )
                 history.add(out, end - begin, flags)
             bar.update(end - begin, history.last)
-            ended = _ended(history, end, last, every, stop)
+            ended = ended_by(history, end, last, every, stop)
             # Looked at once in a visit, by all processes.
             if not ended and any(of_all(interrupted.is_set())):
                 ended = INTERRUPTED
-            if (
+            if working is not None and working.failed:
+                ended = ended or FULL
+            elif (
                 checkpoints
                 and checkpoints.wanted(ended == INTERRUPTED, bool(ended))
                 and not history.diverged.all()
             ):
-                if working is not None:
-                    working.flush()
                 kept = whole_rows(state, clients, lanes)
-                written = checkpoints.save(
-                    end, kept, history.columns(), history.metrics
-                )
-                if working is not None and written:
+                if working is not None and not working.flush():
+                    ended = ended or FULL
+                elif (
+                    checkpoints.save(end, kept, history.columns(), history.metrics)
+                    and working is not None
+                ):
                     state = working.saved(state)
-            if ended == INTERRUPTED and evaluate and not flags[end - begin - 1]:
+            if ended in (INTERRUPTED, FULL) and evaluate and not flags[end - begin - 1]:
                 over = jax.vmap(evaluate, (0, None)) if lanes else evaluate
                 over = jax.jit(over) if several() else over  # arrays are elsewhere too
                 history.evaluated(over(state, stores))
@@ -180,27 +176,11 @@ def run(
             bar.write(
                 f"{ended} after round {history.rounds} of {rounds}"
                 + (f"; the last good checkpoint is {good}" if good else "")
+                + (f": {working.failed}" if working and working.failed else "")
             )
     frame = history.frame()
     frame.attrs["ended"] = ended
     return state, frame
-
-
-def _ended(history: History, now: int, last: int, every: int, stop: Stop | None) -> str:
-    """Why a run is over after `now` rounds; empty: it is not.
-
-    Asked at the end and at multiples of `MOST`, whatever the visits between them.
-    """
-    if now == last:
-        return DONE
-    if history.rounds == 0 or now % MOST:
-        return ""
-    if history.diverged.all():
-        return DIVERGED
-    news = evaluated_in(now - MOST, now, last, every).any()
-    if not news or stop is None:
-        return ""
-    return STOPPED if any(of_all(stop(history.frame()))) else ""
 
 
 def compile_run(

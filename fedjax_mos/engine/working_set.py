@@ -77,6 +77,7 @@ class WorkingSet:
         if several() and rows is not None:
             raise ValueError("rows on disk take one process: run without --distributed")
         self._rows, self._examples = rows, examples
+        self.failed: OSError | None = None  # why rows could not be kept
         one = state._replace(clients=())
         one = tree.gather(one, 0) if state.round.ndim else one
         looks, slots = check_sampler(sim, data, one, examples is not None)
@@ -132,13 +133,20 @@ class WorkingSet:
         clients = after.clients
         if rows is not None:
             changed = np.unique(places[:count][live[:count]])
-            clients = rows.write(versions, ids[changed], clients, changed)
+            try:
+                clients = rows.write(versions, ids[changed], clients, changed)
+            except OSError as error:  # the rounds are run: what follows cannot be
+                self.failed, clients = error, versions
         return after._replace(clients=clients, sampler=sampler), out
 
-    def flush(self) -> None:
-        """Before a checkpoint is written."""
-        if self._rows is not None:
-            self._rows.flush()
+    def flush(self) -> bool:
+        """Before a checkpoint is written; whether it may be."""
+        try:
+            if self._rows is not None:
+                self._rows.flush()
+        except OSError as error:
+            self.failed = error
+        return self.failed is None
 
     def saved(self, state: RoundState) -> RoundState:
         """What to go on with, after it was."""

@@ -11,9 +11,10 @@ from fedjax_mos.client.losses import Apply
 from fedjax_mos.data.generated import Generated
 from fedjax_mos.engine.block import block_of
 from fedjax_mos.engine.checkpoints import Checkpoints
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.engine.rollout import Evaluate, Report
 from fedjax_mos.engine.row_store import RowStore
-from fedjax_mos.engine.run import Stop, compile_run, run
+from fedjax_mos.engine.run import compile_run, run
 from fedjax_mos.engine.working_set import WorkingSet
 from fedjax_mos.lab.memory_checks import check_room
 from fedjax_mos.models import count

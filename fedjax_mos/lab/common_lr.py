@@ -1,4 +1,4 @@
-"""One step size for members of a comparison that have none of their own."""
+"""Step sizes of members of a comparison that have none of their own."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +16,27 @@ def common_lr(member: Experiment, own: Mapping[str, Any]) -> dict[str, Any]:
     Defaults of papers differ by ten times, which alone would decide a comparison. On
     data for which any method is tuned nothing changes.
     """
+    return {"algorithm.lr": member.dataset_defaults.lr} if _is_open(member, own) else {}
+
+
+def unequal_lr(members: Mapping[str, Experiment]) -> str:
+    """A warning, if step sizes that nobody has chosen differ; empty: they do not."""
+    rates = {
+        name: float(one.parts["algorithm"].spec.hp["lr"])
+        for name, one in members.items()
+        if isinstance(one.algorithm, str) and _is_open(one, one.options)
+    }
+    if len(set(rates.values())) < 2:
+        return ""
+    listed = ", ".join(f"{name} {rate:g}" for name, rate in rates.items())
+    return (
+        "no method is tuned on these data, and the papers' step sizes differ: "
+        f'{listed}. options={{"lr": ...}} makes them equal'
+    )
+
+
+def _is_open(member: Experiment, own: Mapping[str, Any]) -> bool:
+    """Whether the paper's step size is all that there is to go by."""
     algorithms = catalog.ALGORITHMS.values()
     tuned = any(member.dataset_name in entry.tuned for entry in algorithms)
     parts = default_parts(member)
@@ -23,6 +44,4 @@ def common_lr(member: Experiment, own: Mapping[str, Any]) -> dict[str, Any]:
     said = _LR in [options.home(name, parts) for name in known]
     has = _LR in options.all_options(parts)
     local = catalog.ALGORITHMS[str(member.algorithm)].local_lr
-    if tuned or said or not has or not local:
-        return {}
-    return {"algorithm.lr": member.dataset_defaults.lr}
+    return has and local and not (tuned or said)

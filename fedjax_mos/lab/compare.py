@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import folders, summaries
+from fedjax_mos.lab.common_lr import unequal_lr
 from fedjax_mos.lab.comparison_folder import claim, is_done, write_config
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.experiment import Experiment
@@ -31,7 +32,7 @@ _AHEAD = 8  # members that are compiled before the first of them runs
 class Comparison(Shown):
     """Results by name."""
 
-    members: dict[str, Result]
+    members: dict[str, Result]  #: name -> result
 
     @property
     def complete(self) -> bool:
@@ -108,6 +109,8 @@ def compare(
             raise ValueError(f"members {first} and {name} would share a folder")
     for member in members.values():
         member.check_seeds(seeds)
+    if progress and (warning := unequal_lr(members)):
+        print(warning, file=sys.stderr)
     more = {
         "target": target,
         "stop": stop,

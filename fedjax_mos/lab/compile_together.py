@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from fedjax_mos.lab.experiment import Experiment
+from fedjax_mos.lab.memory_checks import TREES
 from fedjax_mos.lab.structure import structure
 from fedjax_mos.machine import cores
 from fedjax_mos.processes import several
 from fedjax_mos.tree import bytes_of
 
 _MOST = 2**30  # bytes of states beyond which experiments start one by one
-_TREES = 4  # of parameters, that a method may keep per client
 
 
 def compile_together(
@@ -49,4 +49,4 @@ def _import_for_results() -> None:
 def _bytes(experiment: Experiment, seeds: int) -> int:
     """Of the state of all seeds, roughly and without tracing anything."""
     made = experiment.build(lanes=seeds)
-    return _TREES * made.data.size.shape[0] * bytes_of(made.shapes) * seeds
+    return TREES * made.data.size.shape[0] * bytes_of(made.shapes) * seeds

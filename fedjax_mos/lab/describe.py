@@ -9,21 +9,22 @@ from fedjax_mos.engine.working_set import rounds_at_once
 from fedjax_mos.lab.assemble import functions_of
 from fedjax_mos.lab.memory_checks import (
     COPIES,
+    TREES,
     at_once,
     batch_bytes,
     rows_on_disk,
+    run_memory,
 )
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.simulation import most_steps
-from fedjax_mos.memory import in_words, machine_memory
+from fedjax_mos.memory import in_words
 from fedjax_mos.tree import bytes_of
 from fedjax_mos.types import RoundState, Simulation
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
-_TREES = 4  # of parameters that a client at work needs: model, gradient and the like
 _EVALUATED = 200  # examples at a time
 
 
@@ -55,7 +56,7 @@ def describe(experiment: "Experiment", seeds: int | None = None) -> Printed:
             (COPIES - 1) * (bytes_of(state) - rows + held),
             True,
         ),
-        "clients at work": (slots * (_TREES * model + inputs), True),
+        "clients at work": (slots * (TREES * model + inputs), True),
         "an evaluation": (model + _EVALUATED * inputs // experiment.batch_size, True),
     }
     if on_disk:
@@ -68,7 +69,7 @@ def describe(experiment: "Experiment", seeds: int | None = None) -> Printed:
         n: size * (lanes if per_lane else 1) for n, (size, per_lane) in parts.items()
     }
     each["in all"], total["in all"] = sum(each.values()), sum(total.values())
-    if total["in all"] > machine_memory() and not notes:
+    if total["in all"] > run_memory() and not notes:
         notes.append("this is more than the machine has, and may or may not fit")
     column = f"{lanes:,} seeds" if seeds else "memory"
     table = [
@@ -77,7 +78,7 @@ def describe(experiment: "Experiment", seeds: int | None = None) -> Printed:
         | {column: in_words(total[n])}
         for n in total
     ]
-    table.append({"what": "the machine", column: in_words(machine_memory())})
+    table.append({"what": "the machine", column: in_words(run_memory())})
     return Printed(table, notes=notes)
 
 

@@ -19,8 +19,8 @@ from fedjax_mos.data.partitions import Partition, histogram
 from fedjax_mos.data.sources.named import check_source, is_grouped
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.cohorts import report_cohort, split_cohorts
+from fedjax_mos.engine.endings import FULL, INTERRUPTED, Stop
 from fedjax_mos.engine.rollout import Report
-from fedjax_mos.engine.run import INTERRUPTED, Stop
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import catalog, folders, options, pictures
 from fedjax_mos.lab.assemble import assemble
@@ -30,6 +30,7 @@ from fedjax_mos.lab.describe import describe
 from fedjax_mos.lab.parts import TRACED, Parts, parts_of
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.result import Result
+from fedjax_mos.lab.resumed_rows import as_resumed
 from fedjax_mos.lab.run_folder import RunFolder, given_back
 from fedjax_mos.lab.setting import Method
 from fedjax_mos.lab.stopping import stop_of
@@ -155,7 +156,7 @@ class Experiment(Method):
         stop: Stop | None,
         checkpoints: Checkpoints | None,
     ) -> Result:
-        made = self.build(lanes=seeds or 1)
+        made = as_resumed(self, checkpoints).build(lanes=seeds or 1)
         if progress:
             clients, name = made.data.size.shape[0], self.parts["model"].name
             print(
@@ -184,17 +185,17 @@ class Experiment(Method):
             rows=rows,
             donate=True,
         )
-        complete = frame.attrs["ended"] != INTERRUPTED
+        ended = frame.attrs["ended"]
         frame, cohorts = split_cohorts(named(frame))
-        first = None if seeds is None else self.seed
         return Result(
             self,
             frame,
             state.server.params,
             state,
-            complete=complete,
+            complete=ended not in (INTERRUPTED, FULL),
+            full=ended == FULL,
             cohorts=cohorts,
-            clients=client_frame(made, state, cohorts, first),
+            clients=client_frame(made, state, cohorts, seeds and self.seed),
         )
 
     def describe(self, seeds: int | None = None) -> Printed:

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import jax
 
 from fedjax_mos.engine.ahead import check_sampler
 from fedjax_mos.lab.population import Population
+from fedjax_mos.machine import device_memory
 from fedjax_mos.memory import check_fits, gib, machine_memory
 from fedjax_mos.tree import bytes_of
 from fedjax_mos.types import Params, RoundState, Row, Simulation
@@ -19,11 +21,22 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
 COPIES = 2  # of the state at the peak: that of the blocks, and while it is placed
-_TREES = 4  # of parameters, that a method and its channels keep per client, or fewer
+# Trees of parameters, or fewer: what a method and its channels keep per client, and
+# what a client at work needs (model, gradient and the like).
+TREES = 4
 _STEP = 12  # bytes of a local step's key and epoch
 _NUMBER = 4  # bytes of an input as a model sees it, and of an example's position
 # Evaluations that are functions of everybody's rows, or of everybody's examples.
 _EVERYBODY = ("client_drift", "direction_error", "update_variance", "update_cosine")
+
+
+def run_memory() -> int:
+    """Bytes that a run may take: those of the devices, or of the host if it has less.
+
+    What accelerators hold passes through the host, as it is placed and as it is kept.
+    """
+    host, each = machine_memory(), device_memory()
+    return host if each is None else min(host, each * jax.device_count())
 
 
 def check_work(
@@ -41,6 +54,7 @@ def check_work(
         "at a time,",
         slots * batch_bytes(experiment, people, steps),
         "take smaller batches, fewer steps or epochs",
+        run_memory(),
     )
 
 
@@ -64,10 +78,10 @@ def rows_on_disk(
     The state is held twice at the peak, the data once. That of small models and
     populations is not even looked at, since this takes tracing.
     """
-    asked, size = experiment.rows, bytes_of(model)
+    asked, size, room = experiment.rows, bytes_of(model), run_memory()
     count, name = _largest_count(experiment)
-    trees = _TREES * (people.clients + 1) * size
-    if asked != "disk" and (trees + _NUMBER * count) * lanes < machine_memory() // 4:
+    trees = TREES * (people.clients + 1) * size
+    if asked != "disk" and (trees + _NUMBER * count) * lanes < room // 4:
         return False
     numbers = sum(leaf.size for leaf in jax.tree.leaves(model))
     where = (
@@ -78,7 +92,7 @@ def rows_on_disk(
     if _NUMBER * count > trees:
         where, advice = f"{where}, {name}={count},", f"take a smaller {name}"
     # Before the bits are counted.
-    check_fits(where, COPIES * size * lanes, advice)
+    check_fits(where, COPIES * size * lanes, advice, room)
     state = shapes()
     rows, data = bytes_of(state.clients), bytes_of(people.train)
     needed = COPIES * bytes_of(state) * lanes + data
@@ -89,12 +103,12 @@ def rows_on_disk(
     if asked == "disk":
         return bool(rows)
     if asked == "memory" or lanes > 1 or not rows:
-        check_fits(where, needed, advice)
-    if needed <= machine_memory():
+        check_fits(where, needed, advice, room)
+    if needed <= room:
         return False
-    check_fits(where, needed - COPIES * rows, advice)
+    check_fits(where, needed - COPIES * rows, advice, room)
     print(
-        f"{where} needs {gib(needed)} and the machine has {gib(machine_memory())}: "
+        f"{where} needs {gib(needed)} and the machine has {gib(room)}: "
         f"the clients' rows, {gib(rows)}, are kept on disk",
         file=sys.stderr,
     )
@@ -117,11 +131,14 @@ def check_working(
 
 
 def check_room(row: Row, clients: int, folder: Path | None) -> None:
-    """Refuse rows that the disk cannot hold: `row` has one of them."""
-    place = folder or Path()
+    """Refuse rows that the disk cannot hold: `row` has one of them.
+
+    Without a `folder` the row store makes a temporary one.
+    """
+    place = folder or Path(tempfile.gettempdir())
+    held = sum(f.stat().st_size for f in folder.glob("*.records")) if folder else 0
     while not place.exists():
         place = place.parent
-    held = sum(f.stat().st_size for f in (folder or Path()).glob("*.records"))
     needed, free = clients * bytes_of(row), shutil.disk_usage(place).free + held
     if needed > free:
         raise ValueError(

@@ -34,15 +34,17 @@ class Result(Shown):
     took part (with `cohorts=True`), `clients` one per client (with `per_client`).
     """
 
-    experiment: "Experiment | None"  # None if it was read and had held objects
-    frame: "pd.DataFrame"
-    params: Params
-    state: RoundState | None = None  # not kept on disk
-    title: str = ""
-    complete: bool = True  # all rounds were run: no interrupt
-    default_target: float | None = None  # the data set's, if the experiment is gone
+    experiment: "Experiment | None"  #: None if it was read and had held objects
+    frame: "pd.DataFrame"  #: one row per round (and seed)
+    params: Params  #: the model after the last round
+    state: RoundState | None = None  #: not kept on disk
+    title: str = ""  #: what it is called in tables and pictures
+    complete: bool = True  #: all rounds were run: no interrupt
+    full: bool = False  #: it ended where the disk did not take its clients' rows
+    default_target: float | None = None  #: the data set's, if the experiment is gone
+    #: one row per round and client that took part
     cohorts: "pd.DataFrame | None" = None
-    clients: "pd.DataFrame | None" = None
+    clients: "pd.DataFrame | None" = None  #: one row per client
 
     def __repr__(self) -> str:
         """Which run, and how far it came; `text()` says how well."""

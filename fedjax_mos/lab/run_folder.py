@@ -1,6 +1,5 @@
 """Folders that runs are written to: claimed at the start, resumed, never mixed up."""
 
-import dataclasses
 import json
 import shutil
 import sys
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import Checkpoints, differences
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.folder_lock import LOCK, refused
 from fedjax_mos.lab import folders
+from fedjax_mos.lab.earlier import DEFAULTS
 from fedjax_mos.lab.files import PARTIAL, attempt
 from fedjax_mos.lab.result import Result
-from fedjax_mos.lab.setting import Setting
 from fedjax_mos.lab.setting_checks import check_count
 from fedjax_mos.lab.stopping import deciding
 
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
 
 WORDS = ".command.json"  # what a folder may hold, beside its lock, when it is claimed
 _FREE = ("rounds",)  # of which a resumed run may have more
-# Fields that folders of earlier versions may lack: they ran with what is the default.
-_DEFAULTS = {
-    field.name: folders.as_json(field.default)
-    for field in dataclasses.fields(Setting)
-    if field.default is not dataclasses.MISSING and field.name not in _FREE
-}
 
 
 @contextmanager
@@ -108,7 +101,7 @@ class RunFolder:
     def checkpoints(self, every: float) -> Checkpoints:
         """Where the state is kept, every so many seconds."""
         return Checkpoints(
-            self.folder / "checkpoints", _fixed(self.stored), every, unsaid=_DEFAULTS
+            self.folder / "checkpoints", _fixed(self.stored), every, unsaid=DEFAULTS
         )
 
     def read(self, said: bool) -> Result:
@@ -190,7 +183,7 @@ def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 def asked(stored: dict[str, Any]) -> dict[str, Any]:
     """What a configuration asks for, but for the number of rounds."""
     fields = {n: v for n, v in stored["experiment"].items() if n not in _FREE}
-    return _DEFAULTS | fields | {"options": stored["options"]}
+    return DEFAULTS | fields | {"options": stored["options"]}
 
 
 def asked_by(experiment: "Experiment") -> dict[str, Any]:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 class Selection:
     """Exact moments of the weights by sampler, and the matrix of draws."""
 
-    mass: np.ndarray  # [N]
-    cohort: int
-    moments: dict[str, Moments]
-    matrix: np.ndarray  # [M, N] p_im, the probability that draw m is client i
+    mass: np.ndarray  #: [N]
+    cohort: int  #: M
+    moments: dict[str, Moments]  #: by sampler
+    matrix: np.ndarray  #: [M, N] p_im, the probability that draw m is client i
 
     @property
     def frame(self) -> pd.DataFrame:

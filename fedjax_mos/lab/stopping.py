@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_mos.engine.block import MOST
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.columns import in_percent
 

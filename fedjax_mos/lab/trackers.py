@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjax_mos.engine.run import Stop
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.catalog.entry import check_name
 from fedjax_mos.lab.files import whole
@@ -46,7 +46,7 @@ def check_trackers(track: Track, out: Path | str | None) -> tuple[str | Log, ...
         if find_spec(package) is None:
             raise ValueError(
                 f"track {name} needs {package}, which is not installed: "
-                f"pip install 'fedjax_mos[{name}]'"
+                f"pip install '.[{name}]' in the clone"
             )
     if given and out is None:
         raise ValueError("track needs out, a folder that knows what was told: got None")

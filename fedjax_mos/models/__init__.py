@@ -7,6 +7,7 @@ from fedjax_mos.models.cnn import (
     fedmos_mnist_cnn,
 )
 from fedjax_mos.models.functions import Model, as_model
+from fedjax_mos.models.layers import Conv
 from fedjax_mos.models.linear import logistic
 from fedjax_mos.models.mlp import mlp
 from fedjax_mos.models.nnx_modules import from_nnx
@@ -14,6 +15,7 @@ from fedjax_mos.models.resnet import resnet18
 from fedjax_mos.models.staged import Staged, apply, count, forward, init, staged
 
 __all__ = [
+    "Conv",
     "Model",
     "Staged",
     "apply",

@@ -20,9 +20,9 @@ Apply = TypeAliasType("Apply", Callable[[Params, PyTree, Key | None], jax.Array]
 class Model(NamedTuple):
     """What the engine needs of a model."""
 
-    init: Init
-    apply: Apply
-    forward: Forward | None = None  # for methods that look inside the model
+    init: Init  #: (key, inputs) -> parameters
+    apply: Apply  #: (parameters, inputs, key or None) -> outputs
+    forward: Forward | None = None  #: for methods that look inside the model
 
 
 def as_model(model: nn.Module | Model | tuple[Init, Apply]) -> Model:

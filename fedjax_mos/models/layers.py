@@ -62,12 +62,12 @@ class Conv(nn.Module):
     `padding` counts zeros on each side, which differs from "SAME" for even strides.
     """
 
-    features: int
-    kernel_size: int
-    strides: int = 1
-    padding: int | str = 0
-    use_bias: bool = True
-    kernel_init: Initializer | None = None
+    features: int  #: channels of the output
+    kernel_size: int  #: of both axes
+    strides: int = 1  #: of both axes
+    padding: int | str = 0  #: zeros on each side, or "SAME" or "VALID"
+    use_bias: bool = True  #: whether one is added
+    kernel_init: Initializer | None = None  #: None: PyTorch's default
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:

@@ -37,7 +37,7 @@ class Staged(nn.Module):
     The last stage is the classifier; the one before it outputs the feature vector.
     """
 
-    stages: Sequence[nn.Module]
+    stages: Sequence[nn.Module]  #: modules, from the inputs on
 
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         return self.hidden(x, train=train)[-1]

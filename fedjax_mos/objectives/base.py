@@ -34,21 +34,21 @@ class Memory(NamedTuple):
 class Objective(NamedTuple):
     """What a client minimises."""
 
-    # (tools, received model, memory or (), view) -> loss
+    #: (tools, received model, memory or (), view) -> loss
     build: Callable[[LocalWork, Params, Any, ClientView], Loss]
-    keeps_model: bool = False  # whether clients keep their last local model
+    keeps_model: bool = False  #: whether clients keep their last local model
 
 
 class TermView(NamedTuple):
     """All that a term may look at."""
 
-    params: Params
-    hidden: tuple[jax.Array, ...]  # stage outputs: [-1] logits, [-2] features
-    batch: Batch
-    anchor: Params  # the model received this round
-    memory: Any
-    labels: jax.Array  # [C] the client's class counts
-    forward: Forward
+    params: Params  #: the client's local model
+    hidden: tuple[jax.Array, ...]  #: stage outputs: [-1] logits, [-2] features
+    batch: Batch  #: the step's examples
+    anchor: Params  #: the model received this round
+    memory: Any  #: the client's last local model, where it is kept
+    labels: jax.Array  #: [C] the client's class counts
+    forward: Forward  #: the stages of the model
 
 
 Term = Callable[[TermView], jax.Array]

@@ -33,9 +33,9 @@ _NODES = 96  # of the integral over time
 class Moments(NamedTuple):
     """Mean and variance of every client's weight, and its share p_i."""
 
-    share: np.ndarray
-    mean: np.ndarray
-    variance: np.ndarray
+    share: np.ndarray  #: [N] p_i
+    mean: np.ndarray  #: [N] of the weight
+    variance: np.ndarray  #: [N] of the weight
 
     @property
     def second(self) -> np.ndarray:

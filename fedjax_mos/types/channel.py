@@ -8,21 +8,23 @@ from typing_extensions import TypeAliasType
 
 from fedjax_mos.types.data import Key, PyTree
 
-# An algorithm chooses the types of its messages, a channel that of its memory.
+#: A message to the server; the algorithm chooses its type.
 Up = Any
+#: A message to a client; the algorithm chooses its type.
 Down = Any
+#: What a channel remembers; it chooses the type.
 ChannelState = Any
 
 
 class Wire(NamedTuple):
     """A value in transit and its exact cost."""
 
-    value: PyTree
-    bits: jax.Array  # uint32 scalar
-    fired: jax.Array | None = None  # whether a message rule applied; None: no rule
+    value: PyTree  #: what arrives
+    bits: jax.Array  #: uint32 scalar
+    fired: jax.Array | None = None  #: whether a message rule applied; None: no rule
 
 
-# a compressor without memory
+#: A compressor without memory.
 Codec = TypeAliasType("Codec", Callable[[PyTree, Key], Wire])
 
 
@@ -37,5 +39,5 @@ class Send(Protocol):
 class Channel(NamedTuple):
     """One client's pipe, or the shared one of a broadcast."""
 
-    init: Callable[[PyTree], ChannelState]  # argument: zeros of the message's shape
-    send: Send
+    init: Callable[[PyTree], ChannelState]  #: argument: zeros of the message's shape
+    send: Send  #: delivers one message, counted in bits

@@ -15,49 +15,49 @@ from fedjax_mos.types.sampler import Cohort, HostUpdate, Sampler, SamplerState
 if TYPE_CHECKING:
     from fedjax_mos.components import Spec
 
-# component -> name -> float array, or a tree of them
+#: Kind of component -> name -> float array, or a tree of them
 Hp = TypeAliasType("Hp", dict[str, Any])
 
 
 class Row(NamedTuple):
     """Everything that belongs to one client; channel states are per exchange."""
 
-    mine: Mine
-    up: tuple[ChannelState, ...]
-    down: tuple[ChannelState, ...]
+    mine: Mine  #: the algorithm's
+    up: tuple[ChannelState, ...]  #: the uplink's
+    down: tuple[ChannelState, ...]  #: the downlink's
 
 
 class RoundState(NamedTuple):
     """All that changes between rounds, and every float hyperparameter."""
 
-    round: jax.Array
-    server: Server
-    # A Row with a leading N axis on every leaf, a layout may have some behind the last
-    # client's; of rows on disk, where they are.
+    round: jax.Array  #: the next round's number, from 0
+    server: Server  #: the algorithm's; `server.params` is the model
+    #: A Row with a leading N axis on every leaf, a layout may have some behind the last
+    #: client's; of rows on disk, where they are.
     clients: PyTree
-    shared: tuple[ChannelState, ...]  # the broadcast channel, per exchange
-    sampler: SamplerState
-    hp: Hp
+    shared: tuple[ChannelState, ...]  #: the broadcast channel, per exchange
+    sampler: SamplerState  #: the sampler's
+    hp: Hp  #: every float hyperparameter
 
 
 class RoundInfo(NamedTuple):
     """What one round reports; it does not persist."""
 
-    metrics: Metrics  # means over the live slots of what clients measure
-    bits_up: jax.Array  # [M] uint32; the host adds them up exactly
-    bits_down: jax.Array  # [M] uint32
-    cohort: Cohort  # who took part
-    slots: Metrics  # the same measurements slot by slot, [M]; dead slots hold anything
+    metrics: Metrics  #: means over the live slots of what clients measure
+    bits_up: jax.Array  #: [M] uint32; the host adds them up exactly
+    bits_down: jax.Array  #: [M] uint32
+    cohort: Cohort  #: who took part
+    slots: Metrics  #: the same measurements slot by slot, [M]; dead slots hold anything
 
 
 class Shared(NamedTuple):
     """What all clients of an exchange are given alike."""
 
-    hp: Hp  # the hyperparameters of this round
-    wire: Wire  # the broadcast
-    k_local: Key
-    k_wires: Key
-    travels_up: PyTree = True  # which parts of the message up travel
+    hp: Hp  #: the hyperparameters of this round
+    wire: Wire  #: the broadcast
+    k_local: Key  #: key of the local work; a client folds its number in
+    k_wires: Key  #: key of the channels; likewise
+    travels_up: PyTree = True  #: which parts of the message up travel
 
 
 class OneClient(Protocol):
@@ -103,9 +103,9 @@ class MapLanes(Protocol):
 class Rows(NamedTuple):
     """How a layout keeps one row per client: a table whose leaves are [N, ...]."""
 
-    make: Callable[[PyTree, int], PyTree]  # (row, N) -> a table of N copies or more
-    take: Callable[[PyTree, jax.Array], PyTree]  # (table, ids [M]) -> rows
-    # (table, ids [M], rows) -> the table with them; ids behind the end are dropped.
+    make: Callable[[PyTree, int], PyTree]  #: (row, N) -> a table of N copies or more
+    take: Callable[[PyTree, jax.Array], PyTree]  #: (table, ids [M]) -> rows
+    #: (table, ids [M], rows) -> the table with them; ids behind the end are dropped.
     put: Callable[[PyTree, jax.Array, PyTree], PyTree]
 
 
@@ -130,17 +130,17 @@ class MeasureStore(Protocol):
 class Backend(NamedTuple):
     """How clients, and whole simulations, are laid out on the machine."""
 
-    name: str
-    map: MapClients
-    many: MapLanes
-    rows: Rows
-    measure: MeasureStore
-    # Sum of fn(shared, block) over blocks: (fn, shared, blocks [B, ...]) -> sum.
+    name: str  #: for messages
+    map: MapClients  #: runs the slots of a cohort
+    many: MapLanes  #: runs whole simulations, the lanes
+    rows: Rows  #: how clients' rows are kept
+    measure: MeasureStore  #: sums over a store's examples
+    #: Sum of fn(shared, block) over blocks: (fn, shared, blocks [B, ...]) -> sum.
     total: Callable[[Callable[[PyTree, PyTree], PyTree], PyTree, PyTree], PyTree]
-    # Put a run's data (only read) and state (donated; with lanes or not) where they
-    # are used: (data, state, lanes) -> (data, state).
+    #: Put a run's data (only read) and state (donated; with lanes or not) where they
+    #: are used: (data, state, lanes) -> (data, state).
     place: Callable[[PyTree, PyTree, bool], tuple[PyTree, PyTree]]
-    traced: bool  # False: `step` is a Python loop and must not be jitted
+    traced: bool  #: False: `step` is a Python loop and must not be jitted
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,20 +151,21 @@ class Simulation:
     what is compiled.
     """
 
-    init: Callable[..., RoundState]  # (params, data, key, hp=None, rows=None)
+    init: Callable[..., RoundState]  #: (params, data, key, hp=None, rows=None)
+    #: one round
     step: Callable[[FederatedData, RoundState, Key], tuple[RoundState, RoundInfo]]
-    # Who takes part in the next round, and the sampler's state after it.
+    #: Who takes part in the next round, and the sampler's state after it.
     draw: Callable[[FederatedData, RoundState, Key], tuple[Cohort, SamplerState]]
-    specs: "dict[str, Spec]"  # by kind: algorithm, local, sampler, uplink, ...
-    backend: Backend
-    # A sampler's work on the host, and the simulation of its warm-up rounds.
+    specs: "dict[str, Spec]"  #: by kind: algorithm, local, sampler, uplink, ...
+    backend: Backend  #: the layout
+    #: A sampler's work on the host, and the simulation of its warm-up rounds.
     host_update: HostUpdate | None = None
-    warm_up: "Simulation | None" = None
-    # The same simulation with another sampler.
+    warm_up: "Simulation | None" = None  #: the simulation of the warm-up rounds
+    #: The same simulation with another sampler.
     under: "Callable[[Sampler], Simulation] | None" = None
-    # A text that says all that `step` was made from; None: objects of this process.
+    #: A text that says all that `step` was made from; None: objects of this process.
     identity: str | None = None
-    platform: str | None = None  # that it is traced for; None: the process's own
+    platform: str | None = None  #: that it is traced for; None: the process's own
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Simulation) and self.step is other.step

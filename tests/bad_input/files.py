@@ -46,8 +46,8 @@ _TABLES: tuple[Callable[[str], str], ...] = (
 _BAD_TABLES: tuple[tuple[Any, ...], ...] = (
     (lambda t: t.replace("label", "y"), "label"),
     (lambda t: t.replace(",3,", ",x,"), "features", "words", "'a'"),
-    (lambda t: t.replace(",5,", ",,"), "nan", "line 7", "'a'"),
-    (lambda t: t.replace(",5,", ",inf,"), "inf", "line 7", "'a'"),
+    (lambda t: t.replace(",5,", ",,"), "nan", "row 6", "'a'"),
+    (lambda t: t.replace(",5,", ",inf,"), "inf", "row 6", "'a'"),
     (lambda t: t.replace(",5,", ",1e300,"), "float32"),
     (lambda t: t.replace("c3,7,", ",7,"), "client", "1"),
     (lambda t: t.replace("b,label", "split,label"), "split"),

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedjax_mos as fm
 from fedjax_mos.cli import app
 
 METHODS = ("fedavg", "fedmos", "scaffold", "fedcams", "fedbnlaca")
@@ -25,11 +26,11 @@ SETTINGS = {
 }
 
 
-def command(folder, words):
+def command(folder, words, **settings):
     return subprocess.Popen(
         [sys.executable, "-m", "fedjax_mos", *words],
         cwd=folder,
-        env=os.environ | SETTINGS,
+        env=os.environ | SETTINGS | settings,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -37,14 +38,15 @@ def command(folder, words):
 
 
 @contextmanager
-def pair(folder, words):
+def pair(folder, words, **settings):
     """Two processes that run a command together."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     meet = f"--distributed --coordinator-address 127.0.0.1:{port} --num-processes 2"
     both = [
-        command(folder, [*words, *meet.split(), "--process-id", str(i)]) for i in (0, 1)
+        command(folder, [*words, *meet.split(), "--process-id", str(i)], **settings)
+        for i in (0, 1)
     ]
     try:
         yield both
@@ -54,9 +56,9 @@ def pair(folder, words):
             one.communicate()
 
 
-def together(folder, words):
+def together(folder, words, **settings):
     """What the first process prints, and the second."""
-    with pair(folder, words) as both:
+    with pair(folder, words, **settings) as both:
         said = [one.communicate(timeout=WAIT) for one in both]
         assert [one.returncode for one in both] == [0, 0], said
     return said
@@ -96,13 +98,35 @@ def test_two_processes_compute_what_one_does(tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_killed_process_ends_the_other_and_both_resume(tmp_path):
-    """A process that waits for a dead one for ever, or a checkpoint of half a state."""
+def test_two_processes_sweep_as_one(tmp_path):
+    """Lanes that are run by nobody, or pieces that both write."""
     data(tmp_path)
+    words = f"sweep {SIZES} --rounds 3 --algorithm scaffold --over lr=0.1,0.3 --seeds 1"
+    words = [*words.split(), "--backend"]
+    alone = command(tmp_path, [*words, "vmapped", "--out", "one"])
+    _, said = alone.communicate(timeout=WAIT)
+    assert alone.returncode == 0, said
+    first, second = together(tmp_path, [*words, "sharded", "--out", "two"])
+    assert "results in two" in first[0] and "results in" not in second[0]
+    found, expected = (fm.read(tmp_path / n).frame for n in ("two", "one"))
+    assert {*found["lr"]} == {0.1, 0.3} and len(found) == 6
+    pd.testing.assert_frame_equal(
+        *(one.drop(columns="seconds") for one in (found, expected)), rtol=1e-9
+    )
+
+
+@pytest.mark.thorough
+def test_a_killed_process_ends_the_other_and_both_resume(tmp_path):
+    """A process that waits for a dead one for ever, or a checkpoint of half a state.
+
+    In single precision, as most runs are: then JAX sends no number of 64 bits.
+    """
+    data(tmp_path)
+    single = {"JAX_ENABLE_X64": "0"}
     words = f"run {SIZES} --rounds 40 --algorithm scaffold --backend sharded".split()
-    together(tmp_path, [*words, "--out", "whole"])
+    together(tmp_path, [*words, "--out", "whole"], **single)
     often = [*words, "--checkpoint-every", "0", "--out", "killed"]
-    with pair(tmp_path, often) as (first, second):
+    with pair(tmp_path, often, **single) as (first, second):
         kept, begun = tmp_path / "killed" / "checkpoints", time.monotonic()
         while not [*kept.glob("[0-9]*")]:
             assert first.poll() is None and time.monotonic() - begun < WAIT
@@ -111,7 +135,7 @@ def test_a_killed_process_ends_the_other_and_both_resume(tmp_path):
         _, said = first.communicate(timeout=60)
     assert first.returncode == app.FAILED
     assert "another process of this run has ended" in said
-    (printed, said), _ = together(tmp_path, often)
+    (printed, said), _ = together(tmp_path, often, **single)
     assert "resumed after round" in said
     found, expected = (history(tmp_path / n) for n in ("killed", "whole"))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)

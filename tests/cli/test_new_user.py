@@ -64,7 +64,7 @@ def test_trackers_that_are_not_installed(words, monkeypatch):
     done = command(*words, "--quiet", "--track", "wandb")
     assert done.code == 2
     (line,) = done.err.splitlines()
-    assert "pip install 'fedjax_mos[wandb]'" in line
+    assert "pip install '.[wandb]'" in line
 
 
 def test_run_takes_seeds_tracks_and_is_quiet(tmp_path):

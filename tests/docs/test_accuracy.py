@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_mos.lab.client_statistics import statistics
-from fedjax_mos.lab.columns import meaning
+from fedjax_mos.lab.columns import _STORES, meaning
 from tests.docs import printed
 
 pytestmark = pytest.mark.thorough
@@ -39,17 +39,33 @@ def test_own_metrics(capsys):
     assert "test_top3" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("column", ["test_accuracy", "held_out_loss", "local_loss"])
-def test_columns_are_named_on_the_page(column):
-    """What `meaning` knows, the page explains."""
-    text = (printed.ROOT / PAGE).read_text()
-    store = re.match(r"(held_out|[a-z]+)_", column)[1]
-    assert f"`{store}_" in text
-    assert " of " in str(meaning(column))
+ROWS = re.findall(
+    r"^\| `([^`]*)`.* \| (.*) \| (.*) \| (.*) \|$",
+    (printed.ROOT / PAGE).read_text(),
+    re.M,
+)
+
+
+@pytest.mark.parametrize(("column", "model", "data", "average"), ROWS)
+def test_the_table_says_what_reports_say(column, model, data, average):
+    """A row of the page and the words of `meaning`, for one column."""
+    words = meaning(column.replace("...", "loss"))
+    assert words.model.startswith(model) and words.data == data
+    # The page adds of which mean over examples the training metrics are a case.
+    assert average.endswith(words.average.removeprefix("mean "))
+
+
+def test_every_kind_of_column_has_a_row():
+    """None is left for the reader to guess."""
+    said = {column for column, *_ in ROWS}
+    plain = {"test_accuracy"} | {f"{s}_..." for s in _STORES if s != "test"}
+    of_clients = {f"{k}held_out_..._client_mean" for k in ("", "personal_")}
+    assert said == plain | of_clients | {"local_loss"}
 
 
 def test_every_statistic_is_explained():
-    """None is left for the reader to guess."""
+    """The list of the page is that of the code."""
     text = (printed.ROOT / PAGE).read_text()
-    for name in statistics(jnp.ones(3), falls=False):
-        assert f"`{name}`" in text
+    (listed,) = re.findall(r"_client_STATISTIC`: (.*?)\n\n", text, re.DOTALL)
+    names = re.findall(r"`(\w+)`", listed)
+    assert sorted(names) == sorted(statistics(jnp.ones(3), falls=False))

@@ -114,14 +114,42 @@ def test_blocks_are_found():
     text = "a\n```bash\nx\n```\n<!-- needs: data -->\n```python\ny\n```\n"
     first, second = blocks_of(text, "page")
     assert (first.text, first.marks, second.marks) == ("x\n", "", "needs: data")
-    every = sum(path.read_text().count("\n```python\n") for path in PAGES)
-    assert every == sum(one.language == "python" for one in BLOCKS) > 15
+    fences = re.findall(r"^ *```(\S+)$", "".join(p.read_text() for p in PAGES), re.M)
+    for language, least in (("python", 15), ("bash", 15)):
+        found = sum(one.language == language for one in BLOCKS)
+        assert found == fences.count(language) > least
+    # Whatever else is fenced is no program and no command.
+    assert {*fences} == {"python", "bash", "toml", "{toctree}"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_links_lead_somewhere(page):
-    """A link to a file of this repository that has moved."""
+    """A link to a file of this repository, or a heading in it, that has moved."""
+    for target, anchor in links(page):
+        there = page.parent / target if target else page
+        assert there.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(there), f"{page.name}: #{anchor}"
+
+
+def links(page):
+    """(file, anchor) of all links of a page that stay in the repository."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
-        if not target.startswith(("http:", "https:", "mailto:")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+    found = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text)
+    return [one for one in found if not re.match("https?:|mailto:", one[0])]
+
+
+def anchors(page):
+    """What the headings of a page are called in links."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_links_and_anchors_are_found(tmp_path):
+    """A pattern that finds none would let all pass."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `x`: two\n[a](b.md#c-d) [e](#f) [g](h.py) [i](https://j#k)\n"
+    )
+    assert links(page) == [("b.md", "c-d"), ("", "f"), ("h.py", "")]
+    assert [*anchors(page)] == ["one-x-two"]

@@ -1,5 +1,6 @@
 """Rows on disk keep what checkpoints point to, whenever a process ends."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,6 +61,41 @@ def test_rows_come_back(tmp_path):
     )
 
 
+def cut(leaf):
+    """An array in two parts, of which the second is on two devices."""
+    halves = ((0, slice(None, 2)), (0, slice(2, 4)), (1, slice(2, 4)))
+    return SimpleNamespace(
+        addressable_shards=[
+            SimpleNamespace(replica_id=i, index=(part,), data=leaf[part] * (1 - i))
+            for i, part in halves
+        ]
+    )
+
+
+def test_rows_that_devices_share_come_back(tmp_path):
+    """The first device's row in place of the second's, or none of it."""
+    store = RowStore(FIRST, tmp_path)
+    shared = {name: cut(leaf) for name, leaf in rows(1, 2, 3, 4).items()}
+    places = np.array([1, 2, 3])
+    now = store.write(store.begin(CLIENTS), np.array([5, 0, 2]), shared, places)
+    assert values(store, now) == [3, 7, 4, 7, 7, 2]
+
+
+def test_rows_are_on_the_disk_before_a_checkpoint_is(tmp_path, monkeypatch):
+    """Rows that a machine without power has lost, and a checkpoint that has them."""
+    store, seen, real = RowStore(FIRST, tmp_path), set(), os.fsync
+
+    def fsync(file):
+        seen.add(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    put(store, store.begin(CLIENTS), c0=1)
+    store.flush()
+    files = [*tmp_path.glob("*.records")]
+    assert len(files) == 2 and {f.stat().st_ino for f in files} <= seen
+
+
 def test_two_checkpoints_are_left_alone(tmp_path):
     """A row that a checkpoint has promised, overwritten by what came later."""
     store = RowStore(FIRST, tmp_path)
@@ -99,6 +136,30 @@ def test_missing_rows_are_said(tmp_path):
         values(RowStore(FIRST, tmp_path / "b"), now)
 
 
+CHANGES = [
+    (lambda s: s | {"format": 2}, "format was 2 and is 1"),
+    (lambda s: s | {"bytes between records": [9, 3]}, r"between .* was \[9, 3\]"),
+    (lambda s: s | {"bytes of a record": [8]}, r"record was \[8\] and is \[8, 3\]"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+def test_rows_of_another_form_are_refused(tmp_path, change, message):
+    """Rows that are read from the middle of others."""
+    now = put(store := RowStore(FIRST, tmp_path), store.begin(CLIENTS), c0=1)
+    path = tmp_path / "format.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(change(stored)))
+    with pytest.raises(ValueError, match=f"rows in another form: .*{message}"):
+        RowStore(FIRST, tmp_path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="format.json is damaged"):
+        RowStore(FIRST, tmp_path)
+    path.unlink()  # as rows had none
+    assert values(RowStore(FIRST, tmp_path), now)[0] == 1
+    assert json.loads(path.read_text()) == stored
+
+
 def test_a_full_disk_is_said(tmp_path, monkeypatch):
     """A row that is half written, because nobody asked for room before."""
 
@@ -109,6 +170,25 @@ def test_a_full_disk_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match=r"cannot hold .* rows .*No space left.*resume"):
         put(store, store.begin(CLIENTS), c0=1)
+
+
+def test_a_disk_that_fills_up_between_two_leaves_costs_nothing(tmp_path, monkeypatch):
+    """A run that can never be resumed, because one of its files is ahead."""
+    real, files = os.posix_fallocate, []
+
+    def fills_up(file, *more):
+        files.append(file)
+        if len(files) == 2:
+            raise OSError(28, "No space left on device")
+        real(file, *more)
+
+    store = RowStore(FIRST, tmp_path)
+    now = store.saved(put(store, store.begin(CLIENTS), c0=1))
+    monkeypatch.setattr(os, "posix_fallocate", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        put(store, now, c0=2, c1=2)
+    for one in (store, RowStore(FIRST, tmp_path)):  # also of the next process
+        assert values(one, put(one, now, c0=3, c1=3)) == [3, 3, 7, 7, 7, 7]
 
 
 def test_a_store_of_its_own_goes():

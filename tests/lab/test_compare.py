@@ -7,6 +7,7 @@ import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.lab import catalog, folders
+from fedjax_mos.lab.common_lr import unequal_lr
 from fedjax_mos.lab.comparison_folder import is_done
 from fedjax_mos.lab.members import members_of
 from fedjax_mos.lab.setting import Setting
@@ -167,3 +168,23 @@ def test_members_without_an_lr_share_one():
     assert rates("mnist", {"fedprox.lr": "0.2"})[:2] == [0.01, 0.2]
     tuned = catalog.ALGORITHMS["fedprox"].tuned["digits"]["lr"]
     assert rates("digits")[1] == tuned != 0.01
+
+
+def test_unequal_step_sizes_are_said(capsys):
+    """In Python members keep the papers' step sizes: ten times apart, and no word."""
+    rng = np.random.default_rng(0)
+    data = fm.arrays(*(rng.normal(size=(20, 3)), np.arange(20) % 2) * 2)
+    base = fm.Experiment(dataset=data, rounds=1, clients=3, cohort=1, steps=1)
+    methods = ("fedavg", "scaffold")
+    members = {n: dataclasses.replace(base, algorithm=n) for n in methods}
+    assert "fedavg 0.01, scaffold 0.1" in unequal_lr(members)
+    fm.compare(members, seeds=1)
+    assert unequal_lr(members) in capsys.readouterr().err
+    same = {
+        n: dataclasses.replace(one, options={"lr": 0.1}) for n, one in members.items()
+    }
+    assert not unequal_lr(same)
+    digits = {
+        n: dataclasses.replace(one, dataset="digits") for n, one in members.items()
+    }
+    assert not unequal_lr(digits)

@@ -7,6 +7,7 @@ import shutil
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pandas as pd
 import pytest
 
@@ -62,6 +63,15 @@ def test_a_result_comes_back(result, tmp_path):
             assert ours[name] == near, name
     again.write(tmp_path / "twice", target=0.2)  # and can be written again
     same_frames(fm.read(tmp_path / "twice").frame, result.frame)
+
+
+def test_orbax_reads_the_parameters(result, tmp_path):
+    """A folder that other programs cannot read, or that has other numbers."""
+    result.write_orbax(tmp_path / "orbax")
+    like = jax.tree.map(jnp.zeros_like, result.params)
+    with ocp.StandardCheckpointer() as checkpointer:
+        found = checkpointer.restore(tmp_path / "orbax", like)
+    same_trees(found, result.params)
 
 
 def test_an_experiment_from_its_file_is_the_experiment(result, tmp_path):

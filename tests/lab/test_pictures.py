@@ -365,13 +365,15 @@ def test_trajectory():
     assert left.get_xlabel() == "cost in rounds"
     assert labels(right) == ("update", "value")
     assert legend(left) == [
-        "points tried",
-        "best so far, by gradient",
+        "start",
+        "gradient",
+        "best so far",
         "best so far, random sweep",
     ]
     assert legend(right) == ["lr"]
-    tried, best, baseline = left.lines
-    np.testing.assert_allclose(tried.get_ydata(), tuned.frame[tuned.objective])
+    start, tried, best, baseline = left.lines
+    values = [*start.get_ydata(), *tried.get_ydata()]
+    np.testing.assert_allclose(values, tuned.frame[tuned.objective])
     lowest = np.minimum.accumulate(tuned.frame[tuned.objective])
     np.testing.assert_allclose(best.get_ydata(), lowest)
     assert baseline.get_xdata().tolist() == [4, 8, 12, 16, 20, 24]  # 2 rounds, 2 seeds

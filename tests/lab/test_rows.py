@@ -1,8 +1,10 @@
 """Experiments whose rows are on disk or whose clients are generated."""
 
 import dataclasses
+import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ import pytest
 import fedjax_mos as fm
 from fedjax_mos import memory
 from fedjax_mos.cli.app import main
+from fedjax_mos.engine import run
 from fedjax_mos.lab import memory_checks
 from fedjax_mos.tree import fingerprint
 from tests.lab.tiny import TINY
@@ -65,14 +68,108 @@ def test_rows_that_do_not_fit_go_to_disk(capsys):
     assert "refused: scaffold/ucs" in many.describe(seeds=3).text()
 
 
-def test_a_disk_without_room_is_said(monkeypatch):
-    """A run that fails after hours, when the disk is full."""
-    room = memory_checks.shutil.disk_usage("/")._replace(free=1000)
-    monkeypatch.setattr(memory_checks.shutil, "disk_usage", lambda _: room)
+def test_accelerators_have_memory_of_their_own(monkeypatch):
+    """Rows that the host holds, on devices that do not."""
+    many = dataclasses.replace(ROWS, clients=60)
+    assert not many.build().on_disk
+    each = 2**17 // jax.device_count()
+    monkeypatch.setattr(memory_checks, "device_memory", lambda: each)
+    assert many.build().on_disk
+    with pytest.raises(ValueError, match="60 clients .* needs at least"):
+        dataclasses.replace(many, rows="memory").build()
+    with pytest.raises(ValueError, match="a batch_size of 90,000 .* needs at least"):
+        dataclasses.replace(many, batch_size=90_000).build()
+    last = many.describe().rows[-1]
+    assert last == {"what": "the machine", "memory": "128.0 KiB"}
+    monkeypatch.setattr(memory_checks, "device_memory", lambda: 2**50)
+    assert memory_checks.run_memory() == memory.machine_memory()
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_rows_stay_where_a_run_began_with_them(grows, tmp_path, monkeypatch):
+    """A run that another machine, or another limit of memory, reads as another's."""
+
+    def machine(size):
+        for module in (memory_checks, memory):
+            monkeypatch.setattr(module, "machine_memory", lambda: size)
+
+    whole = dataclasses.replace(ROWS, clients=60)
+    machine(2**17 if grows else 2**40)
+    short = dataclasses.replace(whole, rounds=5)
+    short.run(progress=False, out=tmp_path, checkpoint_every=0)
+    assert (tmp_path / "rows").exists() == grows
+    machine(2**40 if grows else 2**17)
+    if not grows:
+        with pytest.raises(ValueError, match="60 clients .* needs at least"):
+            whole.run(progress=False, out=tmp_path)
+        return
+    found = whole.run(progress=False, out=tmp_path)
+    assert (tmp_path / "rows").exists()
+    assert_same(found, whole.run(progress=False))
+
+
+@pytest.mark.parametrize("out", [True, False])
+def test_a_disk_without_room_is_said(out, tmp_path, monkeypatch):
+    """A run that fails after hours, when the disk is full; or is refused for another.
+
+    Rows of a resumed run have their place; files of other folders are not theirs.
+    """
+    monkeypatch.setattr(memory_checks.tempfile, "tempdir", str(tmp_path / "temporary"))
+    place = tmp_path / ("out" if out else "temporary")
+    place.mkdir()
+    asked = []
+
+    def usage(path):
+        asked.append(path)
+        return SimpleNamespace(free=1000 if place in (path, path.parent) else 2**40)
+
+    monkeypatch.setattr(memory_checks.shutil, "disk_usage", usage)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.records").write_bytes(bytes(10**6))
     with pytest.raises(
-        ValueError, match="rows of 12 clients need .* the disk of .*has"
+        ValueError, match=f"rows of 12 clients need .* the disk of {place} has"
     ):
-        DISK.run(progress=False)
+        DISK.run(progress=False, out=place if out else None)
+    assert asked == [place]
+    if out:
+        (place / "rows").mkdir()
+        (place / "rows" / "0.records").write_bytes(bytes(10**6))
+        memory_checks.check_room(np.zeros((1, 650)), 12, place / "rows")
+
+
+WORDS = "--algorithm scaffold --sampler ucs --clients 12 --cohort 2 --model logistic"
+
+
+@pytest.mark.parametrize("call", ["posix_fallocate", "fsync"])
+def test_a_disk_that_fills_up_costs_no_result(call, tmp_path, monkeypatch, capsys):
+    """Hours of rounds without a history or a table, and a status of wrong words."""
+    real, calls = getattr(os, call), iter(range(100))
+    words = f"run {WORDS} --rows disk --rounds 12 --eval-every 3 --checkpoint-every 0"
+    words = [*words.split(), "--out", str(tmp_path)]
+
+    def full(file, *more):
+        # The rows' files, of which there are two, after the first checkpoint.
+        ours = os.readlink(f"/proc/self/fd/{file}").endswith(".records")
+        if ours and next(calls) >= 2:
+            raise OSError(28, "No space left on device")
+        return real(file, *more)
+
+    with monkeypatch.context() as trap:
+        trap.setattr(run.Pace, "rounds", lambda self: 3)
+        trap.setattr(os, call, full)
+        with pytest.raises(SystemExit, match="4"):
+            main(words)
+    out, said = capsys.readouterr()
+    assert "scaffold/ucs" in out and f"results in {tmp_path}" in out
+    assert "out of disk after round 6 of 12: [Errno 28]" in said
+    assert "with more room fedjax-mos resume" in said
+    found = fm.read(tmp_path)
+    assert not found.complete and len(found.frame) == 6
+    main(words)
+    found = fm.read(tmp_path).frame["test_loss"]
+    again = words[:-1] + [str(tmp_path / "again")]
+    main(again)
+    assert found.equals(fm.read(tmp_path / "again").frame["test_loss"])
 
 
 WRONG = [
@@ -168,10 +265,19 @@ print((peak() - before) / state)
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("rows", "most"), [("memory", 1.7), ("disk", 0.7)])
-def test_the_state_is_held_once(rows, most):
-    """A copy of all rows for the caller, for the blocks, for the result."""
+def test_the_state_is_held_once(rows, most, tmp_path):
+    """A copy of all rows for the caller, for the blocks, for the result.
+
+    Of a second process: the first one's peak is that of the compiler.
+    """
     code = PEAK.replace("ROWS", repr(rows))
-    out = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "JAX_ENABLE_COMPILATION_CACHE": "1"}
+    for _ in range(2):
+        out = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | cache,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
     assert float(out.stdout) < most

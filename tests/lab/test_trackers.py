@@ -150,7 +150,7 @@ def test_one_that_is_not_installed_is_said_first(name, tmp_path, monkeypatch):
     """One line that names the extra, before anything is computed."""
     monkeypatch.setattr(trackers, "find_spec", lambda package: None)
     monkeypatch.setattr(fm.Experiment, "build", lambda *a, **k: pytest.fail("built"))
-    message = rf"track {name} needs .* pip install 'fedjax_mos\[{name}\]'"
+    message = rf"track {name} needs .* pip install '\.\[{name}\]'"
     for call in (
         lambda: run(tmp_path / "out", name),
         lambda: fm.compare({"a": TINY}, out=tmp_path / "out", track=name),

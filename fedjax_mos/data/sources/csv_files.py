@@ -107,7 +107,7 @@ def _read(path: Path, **options: Any) -> "pd.DataFrame":
 def _check_features(
     frame: "pd.DataFrame", others: set[str | None], client: str | None
 ) -> None:
-    """Refuse words and missing values by the file's own columns and lines."""
+    """Refuse words and missing values by the file's own columns and rows."""
     features = frame[[name for name in frame if name not in others]]
     numbers = features.select_dtypes(["number", "bool"])
     if words := [str(name) for name in features if name not in numbers]:
@@ -121,7 +121,8 @@ def _check_features(
         row, column = wrong[0]
         raise ValueError(
             f"features must be finite: got {numbers.to_numpy(float)[row, column]} in "
-            f"line {row + 2}, column {numbers.columns[column]!r}"
+            f"row {row + 1} (without the header and blank lines), "
+            f"column {numbers.columns[column]!r}"
         )
 
 

@@ -23,8 +23,8 @@ from fedjax_mos.types import ArrayLike, PyTree
 class Examples(NamedTuple):
     """Inputs in their stored dtype and labels, one row per example."""
 
-    x: PyTree  # leaves [n, ...]; images are NHWC
-    y: np.ndarray  # [n] int32 classes, or anything [n, ...]
+    x: PyTree  #: leaves [n, ...]; images are NHWC
+    y: np.ndarray  #: [n] int32 classes, or anything [n, ...]
 
     def __repr__(self) -> str:
         """Shapes."""
@@ -34,15 +34,15 @@ class Examples(NamedTuple):
 class Dataset(NamedTuple):
     """What `load` returns; a model's input is what `normalise` makes of x."""
 
-    train: Examples
-    test: Examples
-    valid: Examples | None
-    classes: int | None  # None: labels are not classes
-    # Per channel or scalar, in the unit in which x is stored; for a tree, a tree of
-    # them. None, also within a tree, where x is used as it is.
+    train: Examples  #: what clients train on
+    test: Examples  #: what final numbers are measured on
+    valid: Examples | None  #: what chooses numbers; None: nothing is set aside
+    classes: int | None  #: None: labels are not classes
+    #: Per channel or scalar, in the unit in which x is stored; for a tree, a tree of
+    #: them. None, also within a tree, where x is used as it is.
     mean: PyTree | None
-    std: PyTree | None
-    groups: np.ndarray | None  # [n] natural client of each training example
+    std: PyTree | None  #: likewise
+    groups: np.ndarray | None  #: [n] natural client of each training example
 
     def __repr__(self) -> str:
         """Shapes, and how many classes and natural clients there are."""

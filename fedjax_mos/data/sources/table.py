@@ -30,12 +30,12 @@ class Stored(NamedTuple):
 class Source(NamedTuple):
     """One row of the table of data sets."""
 
-    description: str
-    cites: tuple[str, ...]  # keys of references.bib
-    stored: Stored | None = None
-    # Its options are keyword-only.
+    description: str  #: one line
+    cites: tuple[str, ...]  #: keys of references.bib
+    stored: Stored | None = None  #: of one in files: which, and how they are read
+    #: Its options are keyword-only.
     generate: Callable[..., Dataset | Generated] | None = None
-    own_clients: bool = False  # `generate` decides who has what; it takes `clients`
+    own_clients: bool = False  #: `generate` decides who has what; it takes `clients`
 
 
 _IDX_MARKERS = tuple(
@@ -46,6 +46,7 @@ _IDX_NEEDED = (
     "t10k-labels-idx1-ubyte (each plain or .gz)"
 )
 
+#: Name -> where the data set comes from.
 SOURCES: dict[str, Source] = {
     "digits": Source(
         "1797 handwritten digits, 8 x 8, part of scikit-learn",

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,13 +28,13 @@ class Tuned:
     as often as `hypergrad.runs` says.
     """
 
-    experiment: "Experiment | None"  # None if it was read and had held objects
-    hp: Named
-    frame: "pd.DataFrame"
-    objective: str
-    updates: int  # that were asked for
+    experiment: "Experiment | None"  #: None if it was read and had held objects
+    hp: Named  #: the numbers that were found, by name
+    frame: "pd.DataFrame"  #: one row per update
+    objective: str  #: the column that was minimised
+    updates: int  #: that were asked for
 
-    KIND: ClassVar[str] = "tuning"
+    KIND: ClassVar[str] = "tuning"  #: what its folder is called by
 
     @property
     def complete(self) -> bool:
@@ -47,10 +47,15 @@ class Tuned:
         return float(self._stable().min())
 
     def table(self) -> "pd.DataFrame":
-        """Start and best point, side by side."""
-        best = self._stable().idxmin()
-        rows = self.frame.loc[[0, best], [self.objective, *self.hp, "cost"]]
-        return rows.set_axis(["start", "best"], axis=0)
+        """The start, what the halving has found, and the best point, side by side."""
+        stable = self._stable()
+        at: dict[str, Any] = {"start": 0}
+        searched = stable[(self.frame["from"] != "gradient").cummin()]
+        if len(searched) > 1 and searched.notna().any():
+            at["after halving"] = searched.idxmin()
+        at["best"] = stable.idxmin()
+        rows = self.frame.loc[[*at.values()], [self.objective, *self.hp, "cost"]]
+        return rows.set_axis([*at], axis=0)
 
     def text(self) -> str:
         """The table, and from where to where schedules go."""
@@ -108,6 +113,8 @@ class Tuned:
         text = {"unstable": str}  # "" is read as a missing number
         frame = pd.read_csv(Path(folder) / "trajectory.csv", dtype=text)
         frame["unstable"] = frame["unstable"].fillna("")
+        if "from" not in frame:  # of an earlier version
+            frame["from"] = "gradient"
         wanted = {stored["objective"], *stored["hp"], "cost"}
         if missing := sorted(wanted - {*frame}):
             raise ValueError(f"trajectory.csv must have the columns {missing}")

@@ -47,6 +47,7 @@ class Way:
         self.gradient_over, self.horizon, self.rounds = gradient_over, horizon, rounds
         self.told, self.searched = told, 0
         self.still: list[str] = []
+        self.others: list[np.ndarray] = []  # what the halving has left, best first
         self.points: list[Point] = []
         self.updates: list[Update] = []
         self.at: Gradient | None = None
@@ -83,7 +84,10 @@ class Way:
         return jax.device_get(self._named(self.points[int(np.argmin(values))]))
 
     def frame(self, goal: str) -> "pd.DataFrame":
-        """One row per update; `accepted` are those that were the best so far."""
+        """One row per update; `accepted` are those that were the best so far.
+
+        `from` says where a point comes from: the start, the halving or the gradient.
+        """
         import pandas as pd
 
         rows, lowest, spent = [], np.inf, 0
@@ -93,7 +97,7 @@ class Way:
             lowest = found.value if accepted else lowest
             about = {n: getattr(found, n) for n in ("norm", "growth", "unstable")}
             rows.append(
-                {"update": number, goal: found.value}
+                {"update": number, "from": self._origin(number), goal: found.value}
                 | found.means
                 | about
                 | {"accepted": accepted, "seconds": found.seconds, "cost": spent}
@@ -107,7 +111,8 @@ class Way:
         found = yield from self._steadied(None)
         row = self.coordinates.row
         if found.unstable:  # over any horizon: a candidate may do better
-            for point in (row(named) for named in best_first()):
+            self.others = [row(named) for named in best_first()]
+            for point in self.others:
                 yield from self._descended(point, (yield point), step_size)
             if all(update.unstable for update in self.updates):
                 raise ValueError(
@@ -115,7 +120,7 @@ class Way:
                 )
             return
         self._leave_alone(found.still)
-        others = [row(named) for named in best_first()]
+        others = self.others = [row(named) for named in best_first()]
         tried = {}  # where a descent may begin
         first = row(self.start)
         tried[0] = first, (found if self._is_start(first) else (yield first))
@@ -191,6 +196,13 @@ class Way:
             return self.start
         moved = self.coordinates.back(jnp.asarray(point, float))
         return moved | {n: self.start[n] for n in self.still}
+
+    def _origin(self, number: int) -> str:
+        point = self.points[number]
+        if any(point is other for other in self.others):
+            return "halving"
+        start = point is None or self._is_start(point)
+        return "start" if start else "gradient"
 
     def _is_start(self, row: np.ndarray) -> bool:
         pairs = jax.tree.map(

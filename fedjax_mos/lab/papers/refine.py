@@ -15,7 +15,7 @@ import numpy as np
 
 from fedjax_mos.engine.block import MOST
 from fedjax_mos.engine.checkpoints import Checkpoints
-from fedjax_mos.engine.run import INTERRUPTED
+from fedjax_mos.engine.endings import INTERRUPTED
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.files import whole

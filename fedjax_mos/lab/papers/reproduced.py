@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 class Reproduced:
     """What was run of a card; `results` by part and member."""
 
-    card: Card
-    scale: str
-    rounds: int | None
-    results: dict[str, dict[str, Result]]
-    frames: "dict[str, dict[str, pd.DataFrame]]"  # with refined crossings
-    complete: bool = True  # no member was interrupted
+    card: Card  #: the card that was run
+    scale: str  #: paper or small
+    rounds: int | None  #: instead of the scale's; None: the scale's
+    results: dict[str, dict[str, Result]]  #: part -> member -> result
+    frames: "dict[str, dict[str, pd.DataFrame]]"  #: with refined crossings
+    complete: bool = True  #: no member was interrupted
 
     @property
     def frame(self) -> "pd.DataFrame":

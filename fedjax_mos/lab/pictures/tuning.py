@@ -35,10 +35,12 @@ def trajectory(
     """
     figure = new_figure(10, 4.2)
     left, right = figure.subplots(1, 2)
-    left.plot(
-        frame["cost"], frame[objective], "o", color="0.6", ms=4, label="points tried"
-    )
-    left.plot(best.index, best, color=COLOURS[0], label="best so far, by gradient")
+    for origin, mark in {"start": "s", "halving": "^", "gradient": "o"}.items():
+        here = frame[frame["from"] == origin]
+        if len(here):
+            points = {"linestyle": "", "color": "0.6", "ms": 4, "label": origin}
+            left.plot(here["cost"], here[objective], marker=mark, **points)
+    left.plot(best.index, best, color=COLOURS[0], label="best so far")
     if baseline is not None:
         left.plot(
             baseline.index,

@@ -32,11 +32,13 @@ class Search(Cube):
     Cells are ordered by how far they came, then by their value there.
     """
 
+    #: one row per bracket, rung and configuration that reached it
     rungs: "pd.DataFrame" = dataclasses.field(default=None)  # type: ignore[assignment]
-    metric: str = ""
+    metric: str = ""  #: by which configurations were ranked
+    #: the best experiment; None: all diverged, or its objects are gone
     winner: "Experiment | None" = None
 
-    KIND: ClassVar[str] = "search"
+    KIND: ClassVar[str] = "search"  #: what its folder is called by
 
     def won_by(self, experiment_of: "Callable[[int], Experiment]") -> "Search":
         """With the winner, given the experiment of every configuration."""

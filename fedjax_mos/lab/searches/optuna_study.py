@@ -176,6 +176,6 @@ def _optuna() -> Any:
         import optuna
     except ImportError:
         raise ValueError(
-            "studies need Optuna: pip install 'fedjax_mos[optuna]'"
+            "studies need Optuna: pip install '.[optuna]' in the clone"
         ) from None
     return optuna

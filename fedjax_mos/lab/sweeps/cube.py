@@ -31,13 +31,13 @@ class Cube:
     are those after the last evaluation; one with a diverged run has none.
     """
 
-    frame: "pd.DataFrame"
-    axes: tuple[str, ...]
-    complete: bool
-    experiment: "Experiment | None" = None  # the one that all lanes vary
-    default_target: float | None = None  # the data set's, if the experiment is gone
+    frame: "pd.DataFrame"  #: one row per configuration, seed and round
+    axes: tuple[str, ...]  #: the columns that say what a configuration is
+    complete: bool  #: all runs were run: no interrupt
+    experiment: "Experiment | None" = None  #: the one that all lanes vary
+    default_target: float | None = None  #: the data set's, if the experiment is gone
 
-    KIND: ClassVar[str] = "sweep"
+    KIND: ClassVar[str] = "sweep"  #: what its folder is called by
 
     @classmethod
     def read(cls, folder: Path | str) -> "Cube":

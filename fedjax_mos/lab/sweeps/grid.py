@@ -18,9 +18,9 @@ MOST = 20_000  # runs, each of which is checked and listed before the first one 
 class Range:
     """Numbers from `low` to `high` to draw from, evenly or evenly in the logarithm."""
 
-    low: float
-    high: float
-    log: bool = False
+    low: float  #: the least number
+    high: float  #: the largest number
+    log: bool = False  #: evenly in the logarithm
 
     def __post_init__(self) -> None:
         floor = 0 if self.log else -math.inf
@@ -104,7 +104,7 @@ def _draws(
 ) -> list[Configuration]:
     if bool(ranges) != (random is not None):
         raise ValueError(
-            f"{', '.join(ranges)} has a range: say by random (--random) how many draws"
+            f"{', '.join(ranges)} has a range: say how many draws by random= (--random)"
             if ranges
             else f"random={random} draws from ranges, and no name has one"
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_mos._version import __version__
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints, differences
 from fedjax_mos.folder_lock import refused
+from fedjax_mos.lab.earlier import DEFAULTS
 from fedjax_mos.lab.files import attempt, whole
 from fedjax_mos.lab.folders import DAMAGED, config, data_hash, read_json, write_json
 from fedjax_mos.lab.run_folder import is_empty
@@ -140,6 +141,8 @@ def _check_same(path: Path, plan: dict[str, Any], wanted: str) -> None:
     try:
         stored = read_json(path)
         version, later = stored.pop("version"), [*stored.pop("resumed_with", [])]
+        if "experiment" in stored:
+            stored["experiment"] = DEFAULTS | stored["experiment"]
     except DAMAGED as error:
         raise ValueError(f"{wanted}: {path} is damaged ({error})") from error
     mine = {name: value for name, value in plan.items() if name != "version"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from fedjax_mos.engine.run import INTERRUPTED
+from fedjax_mos.engine.endings import INTERRUPTED
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.stopping import LaneStop
 from fedjax_mos.lab.structure import hp_of

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
+from fedjax_mos.engine.endings import Stop
 from fedjax_mos.engine.interrupts import deferred_interrupt
 from fedjax_mos.engine.progress import Progress
-from fedjax_mos.engine.run import Stop
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment

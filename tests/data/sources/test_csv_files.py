@@ -102,7 +102,7 @@ def test_advice_needs_the_number_of_owners(written):
         (lambda f: f.assign(large="w")[["large", "label"]], "--set client=large"),
         (
             lambda f: f.assign(small=f["small"].where(f.index != 3)),
-            "nan in line 5.*small",
+            "nan in row 4 .*small",
         ),
         (lambda f: f.assign(label=f["label"].where(f.index != 3)), "label.*1 missing"),
         (lambda f: f.assign(client=f["client"].where(f.index != 3)), "missing"),
@@ -146,6 +146,14 @@ def test_what_columns_are_taken_for_is_said(written):
     wide = pd.DataFrame(np.zeros((3, 30)), columns=[f"c{i}" for i in range(30)])
     assert "c9, 20 more; clients" in said_of(written(wide.assign(label=0)))
     assert said_of("digits") is None
+
+
+def test_rows_are_counted_as_they_are_read(tmp_path):
+    """The number of a line that is somebody else's, behind blank or broken ones."""
+    path = tmp_path / "some.csv"
+    path.write_text('\nclient,a,label\n"north\neast",1,0\n\n\nsouth,,1\n')
+    with pytest.raises(ValueError, match=r"nan in row 2 \(without .* blank lines"):
+        load(str(path))
 
 
 def test_files_that_are_no_csv(tmp_path):

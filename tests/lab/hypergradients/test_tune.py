@@ -128,8 +128,8 @@ def test_the_rival_costs_as_much_and_the_picture_shows_both(tuned, monkeypatch):
     assert (drawn >= BOX["lr"][0]).all() and (drawn <= BOX["lr"][1]).all()
     figure = tuned.trajectory(cube)
     labels = [t.get_text() for t in figure.axes[0].get_legend().get_texts()]
-    best = "best so far, "
-    assert labels == ["points tried", best + "by gradient", best + "random sweep"]
+    assert labels[-2:] == ["best so far", "best so far, random sweep"]
+    assert labels[0] == "start" and labels[-3] == "gradient"
 
 
 def test_scales_follow_the_glossary():
@@ -401,6 +401,10 @@ def test_a_halving_chooses_the_start(monkeypatch):
     assert found.frame["lr"].iloc[1] == pytest.approx(winner, rel=1e-4)
     one = 3 * runs("forward", {"lr": 0.1})
     assert found.frame["cost"].tolist()[:2] == [one, 2 * one + 5 * 3]
+    assert found.frame["from"].tolist() == ["start", "halving", "gradient"]
+    table = found.table()
+    assert table.index.tolist() == ["start", "after halving", "best"]
+    assert table["lr"].tolist()[:2] == found.frame["lr"].tolist()[:2]
 
 
 @pytest.mark.usefixtures("wild")

@@ -111,5 +111,5 @@ def test_another_study_is_refused(tmp_path, optuna, monkeypatch):
 def test_without_optuna(tmp_path, monkeypatch):
     """A missing extra ends in a traceback."""
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ValueError, match=r"pip install 'fedjax_mos\[optuna\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[optuna\]'"):
         study(tmp_path, 4, 2)

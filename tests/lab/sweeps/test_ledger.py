@@ -49,7 +49,7 @@ def test_schedules_that_look_alike_are_told_apart(tmp_path):
 
 def test_versions_are_recorded(tmp_path, monkeypatch, capsys):
     """Pieces of two versions in one folder, and nothing that says so."""
-    plan = {"kind": "sweep", "version": ledger.__version__}
+    plan = plan_of("sweep", TINY)
     claim(tmp_path, plan | {"version": "0.1"}, "pieces")
     for _ in range(2):
         claim(tmp_path, plan, "pieces")
@@ -57,3 +57,17 @@ def test_versions_are_recorded(tmp_path, monkeypatch, capsys):
         stored = json.loads((tmp_path / "plan.json").read_text())
         assert stored["version"] == "0.1"
         assert stored["resumed_with"] == [ledger.__version__]
+
+
+@pytest.mark.parametrize("kind", ["sweep", "search", "tuning"])
+def test_folders_from_before_a_field_are_of_the_same_plan(kind, tmp_path):
+    """Days of pieces that a new version refuses, because it has one field more."""
+    claim(tmp_path, plan_of(kind, TINY), "pieces")
+    path = tmp_path / "plan.json"
+    stored = json.loads(path.read_text())
+    del stored["experiment"]["rows"], stored["experiment"]["precision"]
+    path.write_text(json.dumps(stored))
+    claim(tmp_path, plan_of(kind, TINY), "pieces")
+    other = dataclasses.replace(TINY, rows="disk")
+    with pytest.raises(ValueError, match="experiment.rows was auto and is disk"):
+        claim(tmp_path, plan_of(kind, other), "pieces")
