@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_mos import models
-from fedjax_mos.engine.round import rehearsal
+from fedjax_mos.engine.rehearsal import rehearsal
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.gradient_count import gradients, toy_client
 
@@ -49,7 +49,7 @@ def row(name: str) -> str:
     local, params, data = toy_client(3)
     algo, key = entry.spec().build(local), jax.random.key(0)
     server, mine = algo.init(params, key)
-    messages = jax.eval_shape(rehearsal(algo), server, mine, data, key)
+    messages = jax.eval_shape(rehearsal(algo, name), server, mine, data, key)
     d = models.count(params)
 
     def trees(*kept) -> str:

@@ -27,6 +27,11 @@ class Schedule:
     values: Any  #: [rounds]
 
     def __post_init__(self) -> None:
+        if callable(self.values):
+            raise ValueError(
+                "a schedule must be a list with one value per round: got a function; "
+                "fm.Schedule.of(function, rounds) makes a schedule of it"
+            )
         if isinstance(self.values, list | tuple):
             object.__setattr__(self, "values", np.array(self.values, float))
 
@@ -41,6 +46,10 @@ class Schedule:
     def at(self, round: jax.Array) -> jax.Array:
         """The value of a round."""
         return jnp.asarray(self.values)[jnp.minimum(round, len(self) - 1)]
+
+
+class TooShortError(ValueError):
+    """A run is longer than one of its schedules."""
 
 
 def is_schedule(value: Any) -> bool:
@@ -81,7 +90,7 @@ def check_length(hp: PyTree, rounds: int) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(hp, is_leaf=is_schedule):
         if is_schedule(leaf) and len(leaf) < rounds:
             name = ".".join(str(getattr(part, "key", part)) for part in path)
-            raise ValueError(
+            raise TooShortError(
                 f"the schedule {name} must have a value for each of {rounds} rounds: "
                 f"got {len(leaf)}"
             )

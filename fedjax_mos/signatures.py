@@ -82,11 +82,8 @@ class Option(NamedTuple):
 
     def check(self, value: Any) -> None:
         """Raise a ValueError for a static value that the annotation does not allow."""
-        if (
-            self.numeric
-            and callable(value)
-            and not any(map(_is_callable, self.members))
-        ):
+        wanted = any(map(_is_callable, self.members))
+        if self.numeric and callable(value) and not wanted:
             raise ValueError(
                 f"{self.name} must be a number or a schedule: got a function; "
                 "fm.Schedule.of(function, rounds) makes a schedule of it"
@@ -244,6 +241,8 @@ def _fits(member: Any, value: Any) -> bool:
         return isinstance(value, member)
     if member is float or member in _ARRAYS:
         return False  # numbers and arrays are leaves, which this is not
+    if (typing.get_origin(member) or member) is tuple:
+        return isinstance(value, tuple | list)
     if inspect.isfunction(value) and isinstance(member, type):
         return member is object  # a factory in place of what it makes
     if isinstance(value, str) and isinstance(member, type):

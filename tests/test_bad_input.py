@@ -281,6 +281,7 @@ def test_compare(words, fragments, capsys, tmp_path, monkeypatch):
         ("compare --seeds 1000000000", ("1,000,000,000 seeds", "GiB")),
         ("sweep --seeds 100000000", ("20,000 runs", "100,000,000 seeds")),
         ("sweep --random 100000000 --over lr=log:0.1:1", ("random", "100,000,000")),
+        ("sweep --over lr=log:0.1:1", ("lr has a range", "by random= (--random)")),
         ("sweep --over lr=0.1 --set algorithm.lr=0.2", ("lr", "twice", "--set")),
         ("sweep --point lr=0.1,lr=0.2", ("--point lr", "twice")),
         ("sweep --over held_out=x", ("held_out", "'x'")),

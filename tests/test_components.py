@@ -128,8 +128,10 @@ def test_a_name_is_no_optimizer():
         fm.spec(fm.algorithms.fedopt, server_optimizer="adam")
 
 
-def test_a_literal_lists_what_is_allowed():
-    """A typo in a choice is refused with the choices there are."""
+def test_a_value_of_another_kind_is_refused():
+    """A number in place of a tuple, or a typo in a choice, which has others."""
+    with pytest.raises(ValueError, match="hidden must be a tuple: got 32"):
+        fm.spec(fm.models.mlp, hidden=32)
     with pytest.raises(ValueError, match="option must be 1 or 2: got 3"):
         fm.spec(fm.algorithms.fedams, option=3)
     message = "client_state must be 'reset' or 'kept': got 'keep'"

@@ -79,6 +79,12 @@ def test_a_nested_number_may_have_a_schedule():
     )
 
 
+def test_a_function_is_no_schedule():
+    """Its values are wanted: the call that makes them is said."""
+    with pytest.raises(ValueError, match=r"fm.Schedule.of\(function, rounds\)"):
+        fm.Schedule(lambda t: 0.1)
+
+
 @pytest.mark.parametrize("go", [fm.run, fm.rollout])
 def test_a_schedule_that_ends_too_early_is_refused(go):
     """The last value must not silently stand for rounds that have none."""

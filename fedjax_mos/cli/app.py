@@ -7,6 +7,7 @@ import gc
 import importlib
 import inspect
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable
@@ -170,13 +171,18 @@ def check_flags(name: str, command: Callable[..., None], args: list[str]) -> Non
         named = [mark.name for mark in marks if getattr(mark, "name", None)]
         fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
         known.update([f.name for f in fields] or named or [parameter.name])
-    for word in args:
+    for before, word in zip(["", *args], args, strict=False):
         flag = word.partition("=")[0]
+        lone = not before.startswith("--") or "=" in before
+        if "set" in known and lone and re.match(r"[\w.]+=", word):
+            raise ValueError(f"{word} must stand behind --set: --set {word}")
         asked = flag[2:].removeprefix("no-").replace("-", "_")
         if not flag.startswith("--") or asked in known or asked.startswith("tyro"):
             continue
         close = difflib.get_close_matches(asked, known, n=1)
         hints = [f"did you mean --{close[0].replace('_', '-')}?"] if close else []
+        if "over" in known:
+            hints.append(f"values to try are given by --over {asked}=VALUES")
         if "set" in known:
             hints.append(f"options of components are given by --set {asked}=VALUE")
         raise ValueError(

@@ -59,6 +59,16 @@ def experiment_of(method: "Method", settings: tuple[str, ...]) -> "Experiment":
     return Experiment(**vars(method) | {"options": options.parse(settings)})
 
 
+def say_columns(experiment: "Experiment", quiet: bool) -> None:
+    """What the columns of a CSV file are taken for: a wrong guess trains as well."""
+    from fedjax_mos.data.sources.named import said_of
+
+    options = experiment.parts["dataset"].spec.options
+    said = said_of(experiment.dataset_name, **options)
+    if said and not quiet:
+        print(said, file=sys.stderr)
+
+
 def starting(quiet: bool) -> None:
     """Something to see at once: importing JAX takes a second or two."""
     if not quiet:

@@ -17,6 +17,7 @@ from fedjax_mos.cli.arguments import (
     end_run,
     experiment_of,
     results_in,
+    say_columns,
     starting,
 )
 from fedjax_mos.cli.together import ALONE, Processes, joined
@@ -79,6 +80,7 @@ def run(
         all_cores()
         # All that is wrong is said before a folder is.
         experiment.build(lanes=seeds or 1)
+        say_columns(experiment, quiet)
         if config is not None:
             check_data(config, experiment, data)
         with results_in(out, experiment.title.replace("/", "-")) as folder:
@@ -187,6 +189,7 @@ def compare_methods(
         all_cores()
         for member in members.values():
             member.build(lanes=seeds)  # all that is wrong is said before a folder is
+        say_columns(next(iter(members.values())), quiet)
         with results_in(out, "compare") as folder:
             found = compare(
                 members,

@@ -14,11 +14,10 @@ from fedjax_mos.cli.arguments import (
     check_target,
     end,
     end_study,
-    experiment_of,
     starting,
     written,
 )
-from fedjax_mos.cli.studies import tried_by
+from fedjax_mos.cli.studies import studied, tried_by
 from fedjax_mos.cli.words import resumable
 from fedjax_mos.lab.setting import Method
 
@@ -78,7 +77,7 @@ def search_options(
     starting(quiet)
     from fedjax_mos.lab.searches.search import search
 
-    experiment = experiment_of(method, settings)
+    experiment = studied(method, settings, quiet)
     check_target(target)
     if every_method:
         others = (over, points, budget, rungs, hyperband, width, metric, independent)

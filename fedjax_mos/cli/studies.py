@@ -17,6 +17,7 @@ from fedjax_mos.cli.arguments import (
     end,
     end_study,
     experiment_of,
+    say_columns,
     starting,
     written,
 )
@@ -75,7 +76,7 @@ def sweep_options(
         starting(quiet)
         from fedjax_mos.lab.sweeps.sweep import sweep
 
-        experiment = experiment_of(method, settings)
+        experiment = studied(method, settings, quiet)
         check_target(target)
         listed, tried = tried_by(experiment, points, over, sweep)
         all_cores()
@@ -99,6 +100,19 @@ def sweep_options(
             print(cube.printed(target, metric, per="algorithm").text())
         written(lambda: cube.write(folder, target, metric), folder)
         end_study(folder, cube)
+
+
+def studied(method: Method, settings: tuple[str, ...], quiet: bool) -> "Experiment":
+    """What many values are tried of; those of --set would be a schedule."""
+    from fedjax_mos.schedule import TooShortError
+
+    try:
+        experiment = experiment_of(method, settings)
+    except TooShortError as error:
+        listed = next(one for one in settings if "," in one)
+        raise ValueError(f"{error}; --over {listed} tries one by one") from None
+    say_columns(experiment, quiet)
+    return experiment
 
 
 def tried_by(
@@ -167,6 +181,7 @@ def tune_numbers(
     from fedjax_mos.lab.hypergradients.tune import tune
 
     experiment = experiment_of(method, settings)
+    say_columns(experiment, quiet)
     shaped = options.parse(schedules, "--schedule")
     all_cores()
     with resumable(out, "tune") as folder:

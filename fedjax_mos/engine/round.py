@@ -15,6 +15,7 @@ from fedjax_mos.data.store import views
 from fedjax_mos.engine.checks import check_cohort, check_params, typed_key
 from fedjax_mos.engine.dropping import dropped, if_any, kept, live_mean, or_nothing
 from fedjax_mos.engine.hyperparameters import with_hp
+from fedjax_mos.engine.rehearsal import rehearsal
 from fedjax_mos.schedule import at_round
 from fedjax_mos.types import (
     Aggregate,
@@ -105,8 +106,9 @@ def rounds_of(
         start = jnp.zeros((), jnp.int32)
         made = build(hp_at(numbers, start))
         server, mine = made.algorithm.init(params, jax.random.fold_in(key, _INIT))
+        played = rehearsal(made.algorithm, specs["algorithm"].name)
         messages = optax.tree.zeros_like(
-            jax.eval_shape(rehearsal(made.algorithm), server, mine, data, key)
+            jax.eval_shape(played, server, mine, data, key)
         )
         downs, ups = zip(*messages, strict=True)
         dense(downs), dense(ups)  # raises unless the bits of a round fit 32 bits
@@ -210,29 +212,6 @@ def rounds_of(
         )
 
     return init, step, draw
-
-
-def rehearsal(
-    algo: Algorithm,
-) -> Callable[[PyTree, PyTree, FederatedData, Key], list[tuple[PyTree, PyTree]]]:
-    """One client's round as a function of (server, mine, data, key).
-
-    It returns the messages down and up of every exchange, in order: for their shapes.
-    """
-
-    def play(server: PyTree, mine: PyTree, data: FederatedData, key: Key) -> list:
-        zero = jnp.zeros((), jnp.int32)
-        view = views(data, zero, zero)
-        messages = []
-        for exchange in algo.exchanges:
-            down = exchange.broadcast(server)
-            up, mine, _ = exchange.client(down, mine, view, key)
-            one = jnp.ones((), int)
-            server = exchange.server(server, Aggregate(up, up, one, 1, key))
-            messages.append((down, up))
-        return messages
-
-    return play
 
 
 def _drawn(

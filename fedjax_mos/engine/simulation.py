@@ -1,5 +1,7 @@
 """Components put together into a simulation."""
 
+from functools import partial
+
 import jax
 
 from fedjax_mos.backends.mapping import vmapped
@@ -7,6 +9,7 @@ from fedjax_mos.channels.identity import identity
 from fedjax_mos.components import Spec, as_spec, then
 from fedjax_mos.engine.host_updates import extra_rounds
 from fedjax_mos.engine.hyperparameters import Decay, decaying
+from fedjax_mos.engine.rehearsal import checked
 from fedjax_mos.engine.round import Draw, Init, Round, rounds_of
 from fedjax_mos.engine.tracking import tracked
 from fedjax_mos.schedule import at_round, at_start
@@ -53,6 +56,7 @@ def simulation(
             f"local must be fm.local_work(...) or a Spec of it: got {local!r}"
         )
     backend = vmapped() if backend is None else backend
+    algorithm = then(algorithm, partial(checked, algorithm.name))
     specs = {
         "algorithm": algorithm,
         "local": as_spec(local),

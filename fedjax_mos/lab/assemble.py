@@ -16,7 +16,7 @@ from fedjax_mos.lab.diagnostics import with_diagnostics
 from fedjax_mos.lab.dropout_loss import with_dropout_loss
 from fedjax_mos.lab.initial import Begin, begin_of, initial_model
 from fedjax_mos.lab.memory_checks import check_work, check_working, rows_on_disk
-from fedjax_mos.lab.network import Network, loss_of, network_of
+from fedjax_mos.lab.network import Network, check_values, loss_of, network_of
 from fedjax_mos.lab.population import Population, population_of
 from fedjax_mos.lab.simulation import most_steps, simulation_of
 from fedjax_mos.lab.stopping import check_stop_at
@@ -134,6 +134,7 @@ def _functions(
 ) -> Functions:
     loss = loss_of(experiment, people)
     network = network_of(experiment, people, platform)
+    check_values(experiment, people, network, loss)
     sim = simulation_of(experiment, people, network, loss, lanes, platform)
 
     @jax.jit

@@ -17,6 +17,7 @@ from fedjax_mos.engine.row_store import RowStore
 from fedjax_mos.engine.run import compile_run, run
 from fedjax_mos.engine.working_set import WorkingSet
 from fedjax_mos.lab.memory_checks import check_room
+from fedjax_mos.models import count
 from fedjax_mos.types import (
     FederatedData,
     Key,
@@ -46,6 +47,13 @@ class Assembled(NamedTuple):
     by_client: Callable[..., Metrics] | None = None  # (state, stores) -> leaves [N]
     generated: Generated | None = None  # whose examples `data` has not
     on_disk: bool = False  # clients' rows: `begin` then gives one that all start with
+
+    def __repr__(self) -> str:
+        """Counts and shapes."""
+        return (
+            f"Assembled(data={self.data}, stores={[*self.stores]}, "
+            f"parameters={count(self.shapes)}, layout={self.sim.backend.name})"
+        )
 
     def metrics(self) -> list[str]:
         """Names of what `evaluate` measures."""

@@ -90,6 +90,11 @@ def compare(
     ends it with the member under way. `stop(frame)` may end each member's run, and
     `track` is told its rows, as in `Experiment.run`.
     """
+    if not isinstance(members, Mapping):
+        raise ValueError(
+            'members must be a mapping of names to experiments, {"name": experiment}: '
+            f"got a {type(members).__name__}"
+        )
     if not members:
         raise ValueError("members must hold at least one experiment: got none")
     for name, member in members.items():

@@ -60,10 +60,10 @@ def _check_same(
         if different := differences(before, asked_by(member)):
             raise ValueError(f"{wanted} another {name}: {different}")
     for name, ran in _rounds(known).items():
-        if known["complete"] and members[name].rounds < ran:
+        if members[name].rounds < ran:
             raise ValueError(
-                f"rounds must be at least {ran}, as {folder} has: "
-                f"got {members[name].rounds}"
+                f"rounds can only be raised: {folder} has {ran}, got "
+                f"{members[name].rounds}"
             )
 
 

@@ -140,7 +140,7 @@ class Experiment(Method):
         with alone(Path(out)) as out, given_back(out):
             folder = RunFolder(out, self, seeds, target, stop)
             if folder.done:
-                return folder.read()
+                return folder.read(progress)
             checkpoints = folder.checkpoints(checkpoint_every)
             with tracking(trackers, Path(out), folder.stored) as tell:
                 told = telling(tell, stop) if trackers else stop

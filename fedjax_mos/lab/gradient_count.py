@@ -16,7 +16,7 @@ from fedjax_mos.client.plans import with_replacement
 from fedjax_mos.client.tools import local_work
 from fedjax_mos.components import Spec
 from fedjax_mos.data.store import federate
-from fedjax_mos.engine.round import rehearsal
+from fedjax_mos.engine.rehearsal import rehearsal
 from fedjax_mos.lab.simulation import DEFAULT_STEPS
 from fedjax_mos.schedule import at_start
 from fedjax_mos.types import FederatedData, Key, LocalWork, Params, PyTree
@@ -61,7 +61,9 @@ def gradients(algorithm: Spec) -> Gradients:
         local, params, data = toy_client(steps)
         algo, key = algorithm.build(local, **at_start(algorithm.hp)), jax.random.key(0)
         args = (*algo.init(params, key), data, key)
-        counts.append(_marks(jax.make_jaxpr(rehearsal(algo))(*args).jaxpr))
+        counts.append(
+            _marks(jax.make_jaxpr(rehearsal(algo, algorithm.name))(*args).jaxpr)
+        )
     per_step = (counts[1].get(_BATCH, 0) - counts[0].get(_BATCH, 0)) // 2
     more = counts[0].get(_BATCH, 0) - 3 * per_step
     return Gradients(per_step, more, counts[0].get(_LARGEST, 0))

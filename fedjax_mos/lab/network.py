@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from flax.errors import FlaxError
 
-from fedjax_mos.client.losses import Apply, PerExample
+from fedjax_mos.client.losses import Apply, PerExample, cross_entropy
 from fedjax_mos.lab import catalog
 from fedjax_mos.lab.population import Population
 from fedjax_mos.models.functions import Model, as_model
@@ -25,6 +26,10 @@ class Network(NamedTuple):
     apply: Apply
     forward: Forward | None
     shapes: Params  # of the parameters
+    batch: tuple[Any, Any]  # shapes of the outputs for B examples, and of their labels
+
+
+_B = 97  # examples whose outputs are traced: no usual number of anything else
 
 
 def loss_of(experiment: "Experiment", people: Population) -> PerExample:
@@ -34,9 +39,14 @@ def loss_of(experiment: "Experiment", people: Population) -> PerExample:
     loss, y = catalog.LOSSES[experiment.loss], people.train.y
     whole = jnp.issubdtype(y.dtype, jnp.integer) and y.ndim == 1
     if experiment.loss == "cross_entropy" and not whole:
+        advice = "try squared_error or a loss of your own"
+        if y.ndim == 1 and bool((y == jnp.round(y)).all()):
+            advice = (
+                f"if they are classes, write them as integers: {int(y[0])}, not {y[0]}"
+            )
         raise ValueError(
             "loss cross_entropy needs one integer label per example: y has the shape "
-            f"{y.shape} and the type {y.dtype}; try squared_error or a loss of your own"
+            f"{y.shape} and the type {y.dtype}; {advice}"
         )
     return loss
 
@@ -53,14 +63,16 @@ def network_of(experiment: "Experiment", people: Population, platform: str) -> N
     first = jax.eval_shape(lambda x: normalise(jax.tree.map(lambda v: v[:1], x)), x)
     try:
         shapes = jax.eval_shape(model.init, jax.random.key(0), first)
-        outputs = jax.eval_shape(lambda p, x: model.apply(p, x, None), shapes, first)
-    except (AttributeError, TypeError, ValueError) as error:
+        many = jax.tree.map(_of_batch, first)
+        outputs = jax.eval_shape(lambda p, x: model.apply(p, x, None), shapes, many)
+    except (AttributeError, TypeError, ValueError, FlaxError) as error:
         sizes = jax.tree.map(lambda v: v.shape[1:], first)
         raise ValueError(
             f"model {part.name} does not fit inputs of shape {sizes}: {error}"
         ) from error
     if not hasattr(outputs, "shape"):
         raise ValueError(f"model {part.name} must return one array: got {outputs}")
+    batch = outputs, _of_batch(people.train.y)
 
     def apply(params: Params, x: PyTree, key: Key | None) -> jax.Array:
         return model.apply(params, normalise(x), key)
@@ -74,4 +86,53 @@ def network_of(experiment: "Experiment", people: Population, platform: str) -> N
     def init(key: Key) -> Params:
         return model.init(key, jax.tree.map(jnp.zeros_like, first))
 
-    return Network(init, apply, forward if model.forward else None, shapes)
+    inner = forward if model.forward else None
+    return Network(init, apply, inner, shapes, batch)
+
+
+def check_values(
+    experiment: "Experiment", people: Population, network: Network, loss: PerExample
+) -> None:
+    """Refuse a loss or metric that does not give one value per example.
+
+    And a model with fewer outputs than there are classes: their loss is no number.
+    """
+    outputs, _ = network.batch
+    given = outputs.shape[-1] if outputs.ndim > 1 else 1
+    if loss is cross_entropy and given < people.outputs:
+        raise ValueError(
+            f"model {experiment.parts['model'].name} must give {people.outputs} "
+            f"outputs, as labels go up to {people.outputs - 1}: got {given}"
+        )
+    named = {f"metric {name}": one for name, one in (experiment.metrics or {}).items()}
+    for what, value in ({"loss": loss} | named).items():
+        try:
+            found = jax.eval_shape(value, *network.batch)
+        except (TypeError, ValueError) as error:
+            x = jax.tree.map(lambda leaf: leaf.shape[1:], people.train.x)
+            shapes = " and ".join(_shown(part.shape) for part in network.batch)
+            raise ValueError(
+                f"{what} does not fit outputs and labels of shapes {shapes}, for "
+                f"inputs of shape {x}: {error}"
+            ) from error
+        # A metric may bring weights.
+        for part in found if isinstance(found, tuple) else (found,):
+            shape = getattr(part, "shape", None)
+            if shape != (_B,):
+                got = type(part).__name__ if shape is None else f"shape {_shown(shape)}"
+                raise ValueError(
+                    f"{what} must give one value per example, shape [B]: got {got}"
+                )
+
+
+def _of_batch(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((_B, *leaf.shape[1:]), leaf.dtype)
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    """A shape for people.
+
+    >>> _shown((_B, 10)), _shown(())
+    ('(B, 10)', '()')
+    """
+    return str(tuple("B" if n == _B else n for n in shape)).replace("'", "")

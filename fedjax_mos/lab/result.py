@@ -46,6 +46,13 @@ class Result(Shown):
     cohorts: "pd.DataFrame | None" = None
     clients: "pd.DataFrame | None" = None  #: one row per client
 
+    def __repr__(self) -> str:
+        """Which run, and how far it came; `text()` says how well."""
+        count = self.frame["seed"].nunique() if "seed" in self.frame else None
+        seeds = f", {count} seeds" if count else ""
+        ended = "" if self.complete else ", interrupted"
+        return f"Result({self.name}: {self.frame['round'].max()} rounds{seeds}{ended})"
+
     @property
     def name(self) -> str:
         """What tables and pictures call it."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,13 +83,14 @@ class RunFolder:
                 f"out must be a new folder or one of the same run: in {folder} "
                 f"{different}"
             )
-        ran = known["experiment"]["rounds"] if known and known["complete"] else 0
-        if experiment.rounds < ran:
+        asked_for = known["experiment"]["rounds"] if known else 0
+        if experiment.rounds < asked_for:
             raise ValueError(
-                f"rounds must be at least {ran}, as {folder} has: got "
+                f"rounds can only be raised: {folder} has {asked_for}, got "
                 f"{experiment.rounds}"
             )
-        self.done = ran == experiment.rounds
+        complete = known is not None and known["complete"]
+        self.done = complete and asked_for == experiment.rounds
         self.resumed = _resumed(known or {}, self.stored)
         if known and not self.done:
             # What is there stays readable, as a run that was ended.
@@ -102,8 +104,10 @@ class RunFolder:
             self.folder / "checkpoints", _fixed(self.stored), every, unsaid=DEFAULTS
         )
 
-    def read(self) -> Result:
-        """The result of a run that is done."""
+    def read(self, said: bool) -> Result:
+        """The result of a run that is done, and perhaps a line that says so."""
+        if said:
+            print(f"{self.folder} is finished: nothing was run", file=sys.stderr)
         found = folders.read(self.folder)
         assert isinstance(found, Result)
         return found

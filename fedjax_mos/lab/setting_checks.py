@@ -34,8 +34,9 @@ def check_setting(setting: "Setting") -> None:
     """Raise a ValueError for the first field that cannot be what it is."""
     for name in (*_COMPONENTS, "backend"):
         value = getattr(setting, name)
-        given = name == "dataset" and isinstance(value, Mapping)  # stores by name
-        if not given:
+        if name == "dataset" and isinstance(value, Mapping):
+            _check_stores(value)
+        else:
             check_component(name, value, needed=name in ("dataset", "loss", "backend"))
     for name in _COUNTS:
         check_count(name, getattr(setting, name))
@@ -97,7 +98,11 @@ def check_component(name: str, value: object, *, needed: bool) -> None:
     plain = isinstance(value, Number | list) or type(value) in (tuple, dict)
     plain = plain or hasattr(value, "dtype")  # an array
     if plain or needed and value is None:
-        raise ValueError(f"{name} must be a name or an object: got {value!r}")
+        hint = "; of arrays fm.arrays(x, y, test_x, test_y) makes one"
+        wanted = name == "dataset" and hasattr(value, "__len__")
+        raise ValueError(
+            f"{name} must be a name or an object: got {_shortly(value)}{hint * wanted}"
+        )
 
 
 def check_integer(name: str, value: object) -> None:
@@ -121,6 +126,22 @@ def as_tuple(name: str, values: Any) -> tuple:
     if isinstance(plain, str | Mapping) or not isinstance(plain, Iterable):
         raise ValueError(f"{name} must be a sequence: got {values!r}")
     return tuple(plain)
+
+
+def _check_stores(stores: Mapping) -> None:
+    """Refuse parts that are not divided among clients yet."""
+    for name, part in stores.items():
+        if not hasattr(part, "order"):
+            raise ValueError(
+                "dataset must be a mapping of names to what fm.federate(x, y, ...) "
+                f"makes: {name} is {_shortly(part)}"
+            )
+
+
+def _shortly(value: object) -> str:
+    """A value, but of arrays only how they are held."""
+    text = repr(value)
+    return f"a {type(value).__name__}" if "array" in text.lower() else text
 
 
 def _check_mapping(name: str, value: object, *, needed: bool) -> None:

@@ -48,13 +48,16 @@ def as_model(model: nn.Module | Model | tuple[Init, Apply]) -> Model:
 
 
 def _named(model: object) -> str:
-    if isinstance(model, type):
-        return f"the class {model.__name__}, not an instance of it"
-    bases = type(model).__mro__
-    if any(base.__module__.startswith("flax.nnx") for base in bases):
-        name = type(model).__name__
+    is_class = isinstance(model, type)
+    kind = model if isinstance(model, type) else type(model)
+    name = kind.__name__
+    if any(base.__module__.startswith("flax.nnx") for base in kind.__mro__):
+        what = "class" if is_class else "module"
+        drawn = "" if is_class else ", whose parameters are drawn already"
         return (
-            f"the flax.nnx module {name}, whose parameters are drawn already; give "
+            f"the flax.nnx {what} {name}{drawn}; give "
             f"fm.models.from_nnx(lambda rngs: {name}(..., rngs=rngs))"
         )
+    if is_class:
+        return f"the class {name}, not an instance of it: give {name}(...)"
     return repr(model)

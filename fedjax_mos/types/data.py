@@ -74,6 +74,14 @@ class FederatedData:
         """[N] whole numbers that clients count with: p_i = mass_i / sum of masses."""
         return self.size if self.given_mass is None else self.given_mass
 
+    def __repr__(self) -> str:
+        """Counts and shapes; leaves may be anything, as of every tree of JAX."""
+        x, y, size = jax.tree.map(
+            lambda leaf: getattr(leaf, "shape", None), (self.x, self.y, self.size)
+        )
+        clients = size[-1] if size else None
+        return f"FederatedData(clients={clients}, largest={self.largest}, x={x}, y={y})"
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,8 @@ import inspect
 import json
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import fedjax_mos as fm
@@ -30,6 +32,17 @@ FEW = [*TINY, "--rounds", "2", "--model", "logistic"]
         ),
         (["compare", "--algorithms", "fedavg,fedprox"], "separated by spaces"),
         (["compare", "--algorithms", "fedavg,fedprox:lr=1"], "separated by spaces"),
+        (["sweep", "--lr", "0.1,0.3"], "by --over lr=VALUES; .*by --set lr=VALUE"),
+        (["search", "--lr", "0.1,0.3"], "by --over lr=VALUES"),
+        (["sweep", "--set", "lr=0.1,0.3"], "got 2; --over lr=0.1,0.3 tries one by one"),
+        (["search", "--set", "lr=0.1,0.3"], "--over lr=0.1,0.3 tries one by one"),
+        (["run", "lr=0.1"], "lr=0.1 must stand behind --set: --set lr=0.1"),
+        (["run", "--rounds", "3", "lr=0.1"], "must stand behind --set: --set lr=0.1"),
+        (["run", "--set", "lr=0.1", "prox=1"], "must stand behind --set: --set prox=1"),
+        (["run", "--sampler", "uniform"], r"did you mean ucs\?"),
+        (["run", "--sampler", "Random"], r"did you mean ucs\?"),
+        (["run", "--sampler", "multinomial"], r"did you mean md\?"),
+        (["run", "--uplink", "topk"], r"did you mean feedback\?"),
         (["run", "--track", "wandbb"], r"did you mean wandb\?"),
         (["run", "--seeds", "0"], "seeds must be at least 1: got 0"),
         (["run", "--uplink", "compressed", "--set", "codec=topk"], "codec must be"),
@@ -89,6 +102,19 @@ def test_tune_announces_its_sweep(tmp_path):
     assert quiet.code == 0 and not quiet.err
     found = fm.read(tmp_path)
     assert isinstance(found, Tuned) and found.text() in done.out
+
+
+def test_columns_are_said_once(tmp_path):
+    """A guess at what a column is for trains as well as the right one."""
+    rows = np.arange(40)
+    table = pd.DataFrame({"site": rows % 4, "x": rows / 3, "label": rows % 2})
+    table.to_csv(path := tmp_path / "some.csv", index=False)
+    words = ["--dataset", path, *FEW, "--out"]
+    done = command("run", *words, tmp_path / "a")
+    told = "features: site, x; clients: drawn (--set client=COLUMN"
+    assert done.code == 0 and done.err.count(told) == 1
+    quiet = command("run", *words, tmp_path / "b", "--quiet")
+    assert quiet.code == 0 and not quiet.err
 
 
 def test_variants_are_told_apart():

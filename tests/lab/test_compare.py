@@ -48,9 +48,11 @@ def test_members_may_differ_in_anything():
         ({}, "at least one experiment"),
         ({"a": TINY, "b": "fedavg"}, "members must be experiments: b is a str"),
         ({"a": TINY.build}, "a is a method"),
+        ([TINY, TINY], "members must be a mapping of names to exp.*: got a list"),
+        (TINY, "members must be a mapping of names to exp.*: got a Experiment"),
         ({"a/b": TINY, "a-b": TINY}, "a/b and a-b"),
     ],
-    ids=["none", "name", "function", "folder"],
+    ids=["none", "name", "function", "list", "one", "folder"],
 )
 def test_wrong_members_are_refused(members, message, tmp_path, monkeypatch):
     """What is no experiment is refused by name, before any member runs."""

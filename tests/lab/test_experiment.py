@@ -267,3 +267,19 @@ def test_assembled_is_the_low_level_interface(reference):
     logits = made.apply(state.server.params, made.stores["test"].x, None)
     hits = np.asarray(logits.argmax(-1) == made.stores["test"].y)
     np.testing.assert_allclose(hits.mean(), history["test_accuracy"][0], rtol=1e-6)
+
+
+def test_what_is_printed_is_a_line(reference):
+    """Pages of numbers, where somebody looks at what a name stands for."""
+    made, data = reference.experiment.build(), fm.data.load("digits")
+    for thing, told in (
+        (reference, f"Result({reference.name}: "),
+        (dataclasses.replace(reference, complete=False), "rounds, interrupted)"),
+        (made, "parameters=7850, layout="),
+        (data, "train=Examples(x=(1078, 8, 8, 1), y=(1078,)), test="),
+        (data._replace(groups=np.arange(1078) // 2), "classes=10, clients=539)"),
+        (made.data, "FederatedData(clients="),
+        (jax.tree.map(lambda leaf: None, made.data), "clients=None, largest="),
+    ):
+        assert told in repr(thing)
+        assert len(repr(thing)) < 250 and "\n" not in repr(thing)

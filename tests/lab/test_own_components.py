@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -137,6 +138,23 @@ def weights(params):
 @pytest.fixture(scope="module")
 def result():
     return ALL.run(progress=False)
+
+
+def broken(*, begin=None, after=None, server=None):
+    """`halfway`, of which a function returns something else."""
+
+    def method(local, *, lr: NonNegative = 0.1):
+        made = halfway(local, lr=lr)
+        (exchange,) = made.exchanges
+        changed = {}
+        if after is not None:
+            changed["client"] = lambda *given: after(*exchange.client(*given))
+        if server is not None:
+            changed["server"] = server
+        init = made.init if begin is None else begin
+        return fm.Algorithm(init, (exchange._replace(**changed),))
+
+    return method
 
 
 # ---- everything own ------------------------------------------------------------------
@@ -401,16 +419,112 @@ def test_an_own_client_optimizer_is_kept():
         fm.Experiment(options=given)  # the default algorithm has none
 
 
+# Three classes, of one input.
+_ROWS = np.zeros((8, 1), np.float32), np.arange(8) % 3
+SHORT = {
+    "dataset": fm.arrays(*_ROWS, *_ROWS),
+    "loss": "cross_entropy",
+    "metrics": None,
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"algorithm": {3}}, "algorithm must be a name, a factory or fm.spec"),
         ({"model": 3}, "model must be a flax.linen module, a Model or a pair"),
         ({"loss": "hinge"}, "loss must be one of cross_entropy, squared_error"),
+        (
+            {"loss": lambda z, y: distance(z, y).mean()},
+            r"loss must give one value per example, shape \[B\]: got shape \(\)",
+        ),
+        ({"loss": lambda z, y: z - y}, r"loss must give one.*got shape \(B, B\)"),
+        ({"loss": lambda z, y: z @ y}, r"not fit outputs.*\(B, 1\) and \(B,\)"),
+        (
+            {"metrics": {"off": lambda z, y: off(z, y).max()}},
+            r"metric off must give one value per example.*got shape \(\)",
+        ),
+        ({"metrics": {"off": lambda z, y: (y, y[:3])}}, r"metric off.*shape \(3,\)"),
+        (SHORT | {"model": nn.Dense(2)}, "Dense must give 3 outputs.*to 2: got 2"),
+        (SHORT | {"model": nn.Dense(1)}, "Dense must give 3 outputs.*to 2: got 1"),
     ],
-    ids=["algorithm", "model", "loss"],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
 )
 def test_what_is_no_component_is_refused(changes, message):
     """An object of another kind ends in a message, before anything is compiled."""
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(ALL, **changes).build()
+
+
+class Kept(NamedTuple):
+    params: dict
+
+
+def counting(params, key):
+    return Kept(params), {"n": jnp.zeros(2)}
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (lambda local: None, r"method must return an fm.Algorithm: got None"),
+        (lambda local: (1, 2), r"method must return an fm.Algorithm: got a tuple of 2"),
+        (
+            lambda local: fm.Algorithm(None, fm.algorithms.fedavg(local).exchanges[0]),
+            r"exchanges of method must be a tuple .*\(exchange,\).*: got a Exchange",
+        ),
+        (
+            broken(begin=lambda params, key: Kept(params)),
+            r"init of method must return \(server, mine\).*got a Kept",
+        ),
+        (
+            broken(begin=lambda params, key: (params, ())),
+            r"init of method .* server has a field params: got a tuple of 2",
+        ),
+        (
+            broken(after=lambda up, mine, metrics: (up, mine)),
+            r"client of method must return \(message, state, metrics\).*tuple of 2",
+        ),
+        (
+            broken(after=lambda up, mine, metrics: (up, mine, 0.5)),
+            "client of method must return metrics as a dict.*got a float",
+        ),
+        (
+            broken(server=lambda state, agg: agg.mean),
+            "server of method must return its state.*field params: got a dict",
+        ),
+        (
+            broken(server=lambda state, agg: print()),
+            "server of method must return its state.*field params: got None",
+        ),
+        (
+            broken(begin=counting, after=lambda up, mine, m: (up, mine["n"], m)),
+            r"client of method must return a state.*\{'n': \*\}.*: got .*\*",
+        ),
+        (
+            broken(begin=counting, after=lambda up, mine, m: (up, {"n": up["b"]}, m)),
+            r"float32\[2\] at \['n'\]: got float32\[1, 1\]",
+        ),
+        (
+            broken(
+                begin=counting,
+                after=lambda up, mine, m: (up, jax.tree.map(jnp.int32, mine), m),
+            ),
+            r"float32\[2\] at \['n'\]: got int32\[2\]",
+        ),
+        (
+            broken(
+                begin=counting,
+                server=lambda state, agg: Kept(state.params | {"c": agg.live}),
+            ),
+            "server of method must return a state of the structure",
+        ),
+    ],
+    ids=range(13),
+)
+def test_an_own_algorithm_is_told_what_it_returns(method, message):
+    """A slip in an algorithm is said by the algorithm's name, not inside the engine."""
+    method.__name__ = "method"
+    one = dataclasses.replace(ALL, algorithm=method)
+    with pytest.raises(ValueError, match=message):
+        jax.eval_shape(one.build().start, jax.random.key(0))

@@ -278,13 +278,35 @@ def test_fewer_rounds_do_not_overwrite_more(tmp_path):
     """A finished run stays; one that stopped at a target is another run."""
     LONG.run(2, out=tmp_path / "a", progress=False)
     assert not (tmp_path / "a" / "checkpoints").exists()  # it was too short for any
-    with pytest.raises(ValueError, match="rounds must be at least 23.*got 5"):
+    with pytest.raises(ValueError, match="rounds can only be raised.*has 23, got 5"):
         start(tmp_path / "a", dataclasses.replace(LONG, rounds=5))
     assert fm.read(tmp_path / "a").frame["round"].max() == 23
     early = dataclasses.replace(LONG, stop_at=0.01, eval_every=1)
     start(tmp_path / "b", early)
     with pytest.raises(ValueError, match="stop_at was 0.01 and is 0.9"):
         start(tmp_path / "b", dataclasses.replace(early, stop_at=0.9))
+
+
+def test_a_run_that_was_ended_is_not_shortened(tmp_path, monkeypatch):
+    """Else a smaller number of rounds, typed by mistake, would end it for good."""
+    ended(monkeypatch, 1, lambda: start(tmp_path))
+    stored = (tmp_path / "config.json").read_text()
+    for call in (
+        lambda: fm.resume(tmp_path, rounds=20, progress=False),
+        lambda: start(tmp_path, dataclasses.replace(LONG, rounds=20)),
+    ):
+        with pytest.raises(ValueError, match="rounds can only be raised.*has 23, got"):
+            call()
+    assert (tmp_path / "config.json").read_text() == stored
+
+
+def test_a_finished_run_says_that_nothing_was_run(tmp_path, capsys):
+    """Else a resumed folder that is done looks like one that was trained again."""
+    TINY.run(out=tmp_path, progress=False)
+    for quiet in (True, False):
+        fm.resume(tmp_path, progress=not quiet)
+        told = f"{tmp_path} is finished: nothing was run\n"
+        assert capsys.readouterr().err == told * (not quiet)
 
 
 def test_more_rounds_that_are_ended_are_resumed(tmp_path, monkeypatch):
@@ -309,7 +331,12 @@ def test_a_refused_comparison_changes_nothing(tmp_path):
     with pytest.raises(ValueError, match="2 seeds, not 3"):
         fm.compare(members, **call | {"seeds": 3})
     fewer = {n: dataclasses.replace(m, rounds=1) for n, m in members.items()}
-    with pytest.raises(ValueError, match="rounds must be at least 2"):
+    with pytest.raises(ValueError, match="rounds can only be raised.*has 2, got 1"):
+        fm.compare(fewer, **call)
+    assert (tmp_path / "config.json").read_text() == stored
+    unfinished = json.loads(stored) | {"complete": False}
+    (tmp_path / "config.json").write_text(stored := json.dumps(unfinished))
+    with pytest.raises(ValueError, match="rounds can only be raised.*has 2, got 1"):
         fm.compare(fewer, **call)
     assert (tmp_path / "config.json").read_text() == stored
 

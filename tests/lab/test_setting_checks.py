@@ -1,9 +1,12 @@
 """Fields of an experiment that cannot be what they are."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import fedjax_mos as fm
+
+_X = np.zeros((2, 3))
 
 
 @pytest.mark.parametrize(
@@ -14,6 +17,14 @@ import fedjax_mos as fm
         ({"sampler": 3}, "sampler must be a name or an object: got 3"),
         ({"dataset": 5}, "dataset must be a name or an object: got 5"),
         ({"dataset": pd.DataFrame()}, "fm.from_frame.*: got a DataFrame"),
+        ({"dataset": (_X, _X)}, r"object: got a tuple; of arrays fm.arrays\(x, y, "),
+        ({"dataset": [_X]}, r"object: got a list; of arrays fm.arrays\(x, y, "),
+        ({"dataset": _X}, r"object: got a ndarray; of arrays fm.arrays\(x, y, "),
+        ({"loss": (_X, 3)}, "loss must be a name or an object: got a tuple$"),
+        (
+            {"dataset": {"train": (_X, _X)}},
+            r"mapping of names to what fm.federate\(.*: train is a tuple$",
+        ),
         ({"dataset": None}, "dataset must be a name or an object: got None"),
         ({"backend": None}, "backend must be a name or an object: got None"),
         ({"importance": 5}, "importance must be a sequence: got 5"),

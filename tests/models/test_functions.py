@@ -134,7 +134,8 @@ def test_both_train_in_an_experiment(model):
     ("model", "got"),
     [
         (nnx.Linear(2, 3, rngs=nnx.Rngs(0)), "the flax.nnx module Linear, .*from_nnx"),
-        (Plain, "the class Plain, not an instance of it"),
+        (nnx.Linear, "the flax.nnx class Linear; give fm.models.from_nnx"),
+        (Plain, r"the class Plain, not an instance of it: give Plain\(\.\.\.\)"),
         ((zeros,), r"\(<function zeros"),
         ((zeros, None), r"\(<function zeros"),
         (linear, "<function linear"),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _CLIENT, _SPLIT = "client", "split"  # columns that are used where they are there
 _PARTS = ("train", "test")
+_FEW = 10  # columns that are named
+_WHOSE = "--set client=COLUMN if a column says whose a row is"
 
 
 def from_csv(
@@ -39,7 +41,7 @@ def from_csv(
     owner = _optional(frame, client, _CLIENT)
     parts = _optional(frame, split, _SPLIT)
     try:
-        if label in frame:
+        if label in frame and owner in (None, *frame):
             _check_features(frame, {label, owner, parts}, owner)
         train, held = _split(frame, parts, float(test))
         found = from_frame(train, label, owner, held)
@@ -53,6 +55,24 @@ def from_csv(
     x = np.asarray(found.train.x, np.float64)
     std = x.std(axis=0)
     return found._replace(mean=x.mean(axis=0), std=np.where(std > 0, std, 1.0))
+
+
+def columns_said(
+    path: Path,
+    *,
+    label: str = "label",
+    client: str | None = None,
+    split: str | None = None,
+    **others: object,
+) -> str:
+    """What the columns of a CSV file are taken for, as its first line tells."""
+    frame = _read(path, nrows=0)
+    owner = _optional(frame, client, _CLIENT)
+    parts = _optional(frame, split, _SPLIT)
+    names = [str(name) for name in frame if name not in (label, owner, parts)]
+    more = [f"{len(names) - _FEW} more"] if len(names) > _FEW else []
+    clients = f"by column {owner}" if owner else f"drawn ({_WHOSE})"
+    return f"features: {', '.join([*names[:_FEW], *more])}; clients: {clients}"
 
 
 def has_clients(path: Path, client: str | None = None) -> bool:

@@ -26,6 +26,10 @@ class Examples(NamedTuple):
     x: PyTree  #: leaves [n, ...]; images are NHWC
     y: np.ndarray  #: [n] int32 classes, or anything [n, ...]
 
+    def __repr__(self) -> str:
+        """Shapes."""
+        return f"Examples(x={jax.tree.map(np.shape, self.x)}, y={self.y.shape})"
+
 
 class Dataset(NamedTuple):
     """What `load` returns; a model's input is what `normalise` makes of x."""
@@ -39,6 +43,15 @@ class Dataset(NamedTuple):
     mean: PyTree | None
     std: PyTree | None  #: likewise
     groups: np.ndarray | None  #: [n] natural client of each training example
+
+    def __repr__(self) -> str:
+        """Shapes, and how many classes and natural clients there are."""
+        owners = "" if self.groups is None else f", clients={len({*self.groups})}"
+        valid = "" if self.valid is None else f", valid={self.valid}"
+        return (
+            f"Dataset(train={self.train}, test={self.test}{valid}, "
+            f"classes={self.classes}{owners})"
+        )
 
 
 def normalise(dataset: Dataset) -> Callable[[PyTree], PyTree]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedjax_mos.data.generated import Generated
-from fedjax_mos.data.sources.csv_files import from_csv, has_clients
+from fedjax_mos.data.sources.csv_files import columns_said, from_csv, has_clients
 from fedjax_mos.data.sources.dataset import Dataset, arrays
 from fedjax_mos.data.sources.files import open_files
 from fedjax_mos.data.sources.formats import keys_of, read_npz
@@ -76,6 +77,15 @@ def maker_of(name: str) -> Callable[..., Dataset | Generated] | None:
     if name in SOURCES:
         return SOURCES[name].generate
     return from_csv if _is(name, "csv") else None
+
+
+def said_of(name: str, **options: Any) -> str | None:
+    """What a file's columns are taken for; None where the data set has none."""
+    if maker_of(name) is not from_csv:
+        return None
+    path = path_of(name)
+    assert path is not None
+    return columns_said(path, **options)
 
 
 def is_grouped(dataset: object, client: str | None = None) -> bool:

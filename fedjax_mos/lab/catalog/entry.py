@@ -7,6 +7,17 @@ from typing import Any, NamedTuple
 from fedjax_mos.components import Spec, spec
 from fedjax_mos.signatures import Factory
 
+# Words of papers, for the guess in a message.
+_ALSO_CALLED = {
+    "uniform": "ucs",
+    "random": "ucs",
+    "multinomial": "md",
+    "full": "everyone",
+    "topk": "feedback",
+    "top_k": "feedback",
+    "error_feedback": "feedback",
+}
+
 
 class Entry(NamedTuple):
     """A name: a factory, and where this variant differs from the factory's defaults."""
@@ -33,6 +44,8 @@ def check_name(kind: str, names: Iterable[str], name: str) -> None:
     known = list(names)
     if name in known:
         return
-    close = difflib.get_close_matches(name, known, n=1)
+    meant = _ALSO_CALLED.get(name.lower())
+    asked = meant if meant in known else name
+    close = difflib.get_close_matches(asked, known, n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise ValueError(f"{kind} must be one of {', '.join(known)}: got {name!r}{hint}")

@@ -12,7 +12,7 @@ from fedjax_mos.lab import options
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment
 from fedjax_mos.lab.hypergradients.scales import Scales, drawn
-from fedjax_mos.lab.hypergradients.wrt import Named, Wrt, with_named
+from fedjax_mos.lab.hypergradients.wrt import Named, Wrt, names_in, with_named
 from fedjax_mos.lab.searches.found import Search
 from fedjax_mos.lab.searches.search import search
 from fedjax_mos.schedule import Schedule, is_schedule
@@ -35,7 +35,7 @@ def numbers_of(
 
     Without `wrt` the names are those with a shape, if there are any.
     """
-    wanted = (wrt if wrt is not None else tuple(shapes)) or None
+    wanted = (names_in(wrt) if wrt is not None else tuple(shapes)) or None
     if not shapes:
         return with_named(experiment, wanted)
     names = tuple(dict.fromkeys([*(wanted or ()), *shapes]))

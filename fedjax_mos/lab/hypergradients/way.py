@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.engine.progress import Progress
 from fedjax_mos.lab.hypergradients.coordinates import Coordinates
 from fedjax_mos.lab.hypergradients.hypergrad import runs
 from fedjax_mos.lab.hypergradients.scales import flat
@@ -61,16 +62,13 @@ class Way:
         progress: bool,
     ) -> int:
         """Up to so many updates; fewer, if nothing is left to gain. How many then."""
-        from tqdm import tqdm
-
-        bar = tqdm(total=updates, unit="update", disable=not progress)
+        bar = Progress(updates, progress, unit="update")
         with bar, deferred_interrupt() as interrupted:
             asking = self._asked(step_size, best_first)
             point = next(asking)
             while True:
                 found = self._visit(point)
-                bar.update()
-                bar.set_postfix({goal: f"{found.value:.4g}"})
+                bar.update(1, {goal: f"{found.value:.4g}"})
                 if len(self.updates) == updates or interrupted.is_set():
                     return updates
                 try:

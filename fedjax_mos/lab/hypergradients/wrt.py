@@ -14,18 +14,18 @@ from fedjax_mos.lab.parts import TRACED, Parts
 from fedjax_mos.schedule import check_length
 from fedjax_mos.types import Hp, Key, PyTree, RoundState
 
-Wrt = Sequence[str] | Mapping[str, PyTree]
+Wrt = str | Sequence[str] | Mapping[str, PyTree]
 Named = dict[str, PyTree]  # hyperparameters by name
 
 
 def with_named(experiment: Experiment, wrt: Wrt | None) -> tuple[Assembled, Named]:
     """The experiment with a `start` that takes hyperparameters by name, and those.
 
-    `wrt` names them, or maps names to values that replace the experiment's; None: all
-    of the algorithm.
+    `wrt` names one or several, or maps names to values that replace the experiment's;
+    None: all of the algorithm.
     """
     check_experiment(experiment)
-    wrt = default_wrt(experiment) if wrt is None else wrt
+    wrt = default_wrt(experiment) if wrt is None else names_in(wrt)
     homes = {name: home(experiment, name) for name in wrt}
     if not homes:
         raise ValueError("wrt must name at least one number: got none")
@@ -48,6 +48,11 @@ def with_named(experiment: Experiment, wrt: Wrt | None) -> tuple[Assembled, Name
         check_hp(made.sim.specs[kind], leaves, kind)
     check_length(hp, experiment.rounds)
     return made._replace(start=start), named
+
+
+def names_in(wrt: Wrt) -> Sequence[str] | Mapping[str, PyTree]:
+    """One name as a sequence; others as they are."""
+    return (wrt,) if isinstance(wrt, str) else wrt
 
 
 def default_wrt(experiment: Experiment) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.engine.progress import Progress
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.experiment import Experiment, check_experiment
@@ -130,11 +131,10 @@ def goal_of(experiment: Experiment, metric: str | None) -> str:
 def _searched(asked: _Asked, ledger: Ledger, progress: bool) -> Search:
     """All rungs of all brackets, as far as no interrupt comes."""
     import pandas as pd
-    from tqdm import tqdm
 
     seeds = len(asked.lanes) // len(asked.tried)
     total = seeds * int(cost(asked.plan, [1.0] * len(asked.tried)))
-    bar = tqdm(total=total, unit="round", disable=not progress)
+    bar = Progress(total, progress)
     rows: list[dict[str, Any]] = []
     with bar, deferred_interrupt() as interrupted:
         go_on = Watch(bar.update, interrupted.is_set)

@@ -104,7 +104,7 @@ def _draws(
 ) -> list[Configuration]:
     if bool(ranges) != (random is not None):
         raise ValueError(
-            f"{', '.join(ranges)} has a range: say how many draws by random="
+            f"{', '.join(ranges)} has a range: say how many draws by random= (--random)"
             if ranges
             else f"random={random} draws from ranges, and no name has one"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_mos.engine.checkpoints import EVERY, Checkpoints
 from fedjax_mos.engine.endings import Stop
 from fedjax_mos.engine.interrupts import deferred_interrupt
+from fedjax_mos.engine.progress import Progress
 from fedjax_mos.folder_lock import alone
 from fedjax_mos.lab.assembled import Assembled
 from fedjax_mos.lab.experiment import Experiment, check_experiment
@@ -95,12 +96,9 @@ def _swept(
     progress: bool,
 ) -> Cube:
     """All pieces that the ledger does not have."""
-    from tqdm import tqdm
-
     todo = [i for i in range(len(cut)) if i not in ledger.parts]
     built = None
-    shown = {"total": len(cut), "initial": len(cut) - len(todo), "unit": "piece"}
-    bar = tqdm(**shown, disable=not progress)
+    bar = Progress(len(cut), progress, done=len(cut) - len(todo), unit="piece")
     with bar, deferred_interrupt() as interrupted:
         for i in todo:
             if built is None or built[0] != cut[i].group:
@@ -110,7 +108,7 @@ def _swept(
             history = _history(built[1], all_lanes, cut[i], stop, kept)
             if history is not None:
                 ledger.add(i, history)
-                bar.update()
+                bar.update(1)
             if any(of_all(interrupted.is_set())):
                 break
     if not ledger.parts:

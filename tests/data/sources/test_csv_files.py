@@ -1,12 +1,14 @@
 """CSV files: columns by name, clear words where one is wrong."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import fedjax_mos as fm
 from fedjax_mos.data.sources import files, load
-from fedjax_mos.data.sources.named import is_grouped
+from fedjax_mos.data.sources.named import is_grouped, said_of
 
 HALVES = ["train", "train", "test", "test"] * 10  # with both labels
 
@@ -117,6 +119,33 @@ def test_what_is_wrong_is_said(written, change, message):
     with pytest.raises(ValueError, match=message) as error:
         load(path)
     assert path in str(error.value)
+
+
+def test_a_missing_owner_is_not_another_column(written):
+    """Words in a feature are another matter, and so is the label."""
+    with pytest.raises(ValueError, match=r"columns \['hospital'\]: got .*'large'") as e:
+        load(written(frame().assign(large="word")), client="hospital")
+    assert "words" not in str(e.value) and "--set label" not in str(e.value)
+
+
+def test_whole_numbers_as_floats_are_perhaps_classes(written):
+    """The labels 1.0 and 2.0 are values, for which there is another loss."""
+    for label, advice in ((1.0, "write them as integers: 1, not 1.0"), (0.5, "try sq")):
+        path = written(frame().assign(label=label))
+        one = fm.Experiment(dataset=path, cohort=2, model=lambda outputs: None)
+        with pytest.raises(ValueError, match=f"one integer label.*{advice}"):
+            one.build()
+
+
+def test_what_columns_are_taken_for_is_said(written):
+    """A column that says whose a row is, under a name of its own, is a feature."""
+    path = written(frame().rename(columns={"client": "site"}).assign(site=3))
+    said = "features: site, small, large, same; clients: drawn \\(--set client=COLUMN"
+    assert re.match(said, said_of(path))
+    assert said_of(path, client="site").endswith("large, same; clients: by column site")
+    wide = pd.DataFrame(np.zeros((3, 30)), columns=[f"c{i}" for i in range(30)])
+    assert "c9, 20 more; clients" in said_of(written(wide.assign(label=0)))
+    assert said_of("digits") is None
 
 
 def test_rows_are_counted_as_they_are_read(tmp_path):

@@ -203,6 +203,8 @@ def test_zero_and_straight_through_gradients():
 
 
 BAD = [
+    ("lrr", {}, ("'lrr'", "algorithm.lr", "algorithm.server_lr")),
+    ("lr", {"seeds": 0}, ("seeds", "got 0", "at least 1")),
     (("lrr",), {}, ("'lrr'", "algorithm.lr", "algorithm.server_lr")),
     (("storm",), {}, ("'storm'", "algorithm.lr")),
     (("steps",), {}, ("steps", "no derivative", "shape", "algorithm.lr")),
