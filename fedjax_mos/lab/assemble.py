@@ -134,7 +134,7 @@ def _functions(
 ) -> Functions:
     loss = loss_of(experiment, people)
     network = network_of(experiment, people, platform)
-    check_values(experiment, people, network, loss)
+    check_values(experiment, people, network, loss, platform)
     sim = simulation_of(experiment, people, network, loss, lanes, platform)
 
     @jax.jit

@@ -91,7 +91,11 @@ def network_of(experiment: "Experiment", people: Population, platform: str) -> N
 
 
 def check_values(
-    experiment: "Experiment", people: Population, network: Network, loss: PerExample
+    experiment: "Experiment",
+    people: Population,
+    network: Network,
+    loss: PerExample,
+    platform: str,
 ) -> None:
     """Refuse a loss or metric that does not give one value per example.
 
@@ -107,7 +111,7 @@ def check_values(
     named = {f"metric {name}": one for name, one in (experiment.metrics or {}).items()}
     for what, value in ({"loss": loss} | named).items():
         try:
-            found = jax.eval_shape(value, *network.batch)
+            found = jax.eval_shape(traced_for(platform, value), *network.batch)
         except (TypeError, ValueError) as error:
             x = jax.tree.map(lambda leaf: leaf.shape[1:], people.train.x)
             shapes = " and ".join(_shown(part.shape) for part in network.batch)

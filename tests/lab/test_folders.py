@@ -159,6 +159,7 @@ def test_a_tuning_comes_back(value, tmp_path):
     frame = pd.DataFrame(
         {
             "update": [0, 1],
+            "from": ["start", "gradient"],
             "valid_loss": [0.5, value],
             "lr": [0.25, 0.26],
             "server_lr": [0.5, 0.5],
