@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 
 import jax
 
@@ -23,17 +24,20 @@ def backend_named(
     lanes: int = 1,
     ragged: float = 1.0,
     platform: str | None = None,
+    gradient: Callable[[], int] = int,
 ) -> Backend:
     """The backend called `name`; auto decides by platform, model and numbers.
 
     `ragged` is the work of the client with most over the mean (1: all have the same),
     `platform` where the programs are to run: by default where this process does.
+    `gradient` gives the bytes that an accelerator needs for a client's gradient.
     """
     kind, slots = backend_parts(name)
     if kind == "auto":
         platform = platform or jax.default_backend()
         memory = device_memory(platform)
-        kind, slots = choose(params, cohort, lanes, ragged, platform, memory)
+        needs = 0 if memory is None else gradient()
+        kind, slots = choose(params, cohort, lanes, ragged, platform, memory, needs)
     if shape := _mesh_shape(kind):
         return meshed(*shape)
     inner = vmapped() if slots is None else chunked(min(slots, cohort))
@@ -51,15 +55,16 @@ def choose(
     ragged: float,
     platform: str,
     memory: int | None = None,
+    gradient: int = 0,
 ) -> tuple[str, int | None]:
     """What auto means: kind and slots (None: all at once).
 
     On an accelerator everything at once, or as many clients as fit half its `memory`,
-    in bytes, with four trees of parameters each; over several of them lanes if they
-    fill them, else clients, or both: as many groups of devices as there are lanes. On
-    CPU convolutional clients go one at a time, because the patches of one just fit the
-    cache; others as many at a time as fit. Very ragged ones go one at a time too: only
-    then their idle steps are skipped.
+    in bytes, with four trees of parameters and what a `gradient` needs each; over
+    several of them lanes if they fill them, else clients, or both: as many groups of
+    devices as there are lanes. On CPU convolutional clients go one at a time, because
+    the patches of one just fit the cache; others as many at a time as fit. Very ragged
+    ones go one at a time too: only then their idle steps are skipped.
     With several devices lanes are split over them, unless that takes more than one copy
     for ten lanes to fill them up: then clients. Tiny cohorts are never split; their
     lanes are, with any number of copies. Lanes that do not fit together go one by one.
@@ -72,7 +77,8 @@ def choose(
         found = _over_accelerators(cohort, lanes, there)
         cohort = -(-cohort // there) if found == "sharded" else cohort
         lanes = -(-lanes // there) if found == "spread" else lanes
-        fit = max((memory or 2**63) // (8 * bytes_each * lanes), 1)
+        each = 4 * bytes_each + gradient
+        fit = max((memory or 2**63) // (2 * each * lanes), 1)
         if fit >= cohort:
             return found, None
         return "chunked" if found == "vmapped" else found, equal(cohort, fit)

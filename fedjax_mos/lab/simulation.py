@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -23,8 +23,10 @@ from fedjax_mos.schedule import at_start
 from fedjax_mos.target import traced_for
 from fedjax_mos.types import (
     Backend,
+    Batch,
     HostAssisted,
     LocalWork,
+    Loss,
     MakePlan,
     SamplerTools,
     Simulation,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
 DEFAULT_STEPS = 5
+_ABREAST = 8  # clients whose gradients are compiled to see what they need
 _LINKS = ("uplink", "downlink", "broadcast", "decay")
 
 
@@ -48,7 +51,8 @@ def simulation_of(
     """The simulation of a population with a network; so many `lanes` will run."""
     plan, ragged = _plan(experiment, people)
     local = _local(experiment, network, loss, plan)
-    sampler, slots = _sampler(experiment, people, local.build(**at_start(local.hp)))
+    tools = local.build(**at_start(local.hp))
+    sampler, slots = _sampler(experiment, people, tools)
     decays = "round_decay" in experiment.parts["decay"].spec.hp
     method = experiment.parts["algorithm"].spec
     if decays and method.static.get("client_optimizer") is not None:
@@ -57,11 +61,16 @@ def simulation_of(
             "give the optimizer a schedule of its own"
         )
 
+    @cache
+    def gradient() -> int:
+        return _gradient_bytes(tools.loss, network, people, experiment.batch_size)
+
     def layout(slots: int) -> Backend:
         name = experiment.backend
         if not isinstance(name, str):
             return name
-        return backend_named(name, network.shapes, slots, lanes, ragged, platform)
+        model = network.shapes
+        return backend_named(name, model, slots, lanes, ragged, platform, gradient)
 
     made = {kind: experiment.parts[kind].spec for kind in _LINKS}
     sim = simulation(
@@ -102,6 +111,30 @@ def _local(
         made = Spec(made.factory, made.static, made.hp | {"scale": factor})
     change = _published_augmentation() if experiment.augment else None
     return bound(made, mean_loss(network.apply, loss), plan, network.forward, change)
+
+
+def _gradient_bytes(
+    loss: Loss, network: Network, people: Population, batch_size: int
+) -> int:
+    """What the compiler wants for a client's gradient: activations as it lays them out.
+
+    Of eight clients at once, since one alone is laid out in another way.
+    """
+    params = jax.tree.map(partial(_stacked, (_ABREAST,)), network.shapes)
+    rows = (_ABREAST, batch_size)
+    examples = (people.train.x, people.train.y)
+    x, y = jax.tree.map(lambda leaf: _stacked(rows, leaf, 1), examples)
+    mask: Any = jax.ShapeDtypeStruct(rows, bool)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), _ABREAST))
+    gradients = jax.jit(jax.vmap(jax.grad(loss)))
+    compiled = gradients.lower(params, Batch(x, y, mask), keys).compile()
+    needs: Any = compiled.memory_analysis()
+    return needs.temp_size_in_bytes // _ABREAST
+
+
+def _stacked(front: tuple[int, ...], leaf: Any, less: int = 0) -> jax.ShapeDtypeStruct:
+    """The shape of a leaf with these axes in front, instead of so many of its own."""
+    return jax.ShapeDtypeStruct((*front, *leaf.shape[less:]), leaf.dtype)
 
 
 def _plan(experiment: "Experiment", people: Population) -> tuple[MakePlan, float]:

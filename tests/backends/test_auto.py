@@ -6,6 +6,7 @@ import sys
 from functools import cache, partial
 
 import chex
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -108,6 +109,28 @@ def test_accelerators_do_as_much_at_once_as_fits():
     for memory, expected in ((8 * 25 * each, None), (8 * 24 * each, 13), (1, 1)):
         found = layout.choose(IMAGES, 25, 1, 1.0, "gpu", memory)
         assert found == (("chunked" if expected else "vmapped"), expected)
+    # Gradients count besides: as large as four trees, half as many clients fit.
+    found = layout.choose(IMAGES, 25, 1, 1.0, "gpu", 8 * 24 * each, 4 * each)
+    assert found == ("chunked", 9)
+
+
+def test_an_accelerator_s_compiler_says_what_a_gradient_needs(monkeypatch):
+    """Activations that nobody counted: small kernels on large images."""
+    pooled = partial(jnp.mean, axis=(1, 2))
+    model = nn.Sequential([fm.models.Conv(8, 5), nn.relu, pooled, nn.Dense(3)])
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 24, 24, 1)), np.arange(60) % 3
+    data = fm.arrays(x.astype("float32"), y, x[:6].astype("float32"), y[:6])
+    monkeypatch.setattr(layout, "device_memory", lambda platform: 10 * 2**20)
+    monkeypatch.setattr(layout, "devices_of", lambda platform: 1)
+
+    def slots(**fields):
+        given = {"dataset": data, "model": model, "clients": 20, "cohort": 20}
+        made = fm.Experiment(**given, partition="iid", **fields).build(platform="gpu")
+        return layout.backend_parts(made.sim.backend.name)[1] or 20
+
+    few, many = slots(batch_size=2), slots(batch_size=64)
+    assert 1 <= many < few / 4
 
 
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
