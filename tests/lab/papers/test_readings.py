@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from fedjax_mos.lab.papers.build import experiments
 from fedjax_mos.lab.papers.card import card_named
 
@@ -25,17 +27,20 @@ def test_readings_of_the_fedmos_release():
         assert losses["train_loss"] == losses["train_dropout_loss"]
 
 
-def test_tuned_numbers_are_those_of_their_page():
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_tuned_numbers_are_those_of_their_page(data):
     """Numbers that were tuned again and not written to the card, or mistyped."""
     page = Path(__file__).parents[3] / "benchmarks" / "papers" / "fedmos_numbers.md"
-    text = page.read_text().partition("## mnist")[2]
+    text = page.read_text().partition(f"## {data}\n")[2].partition("\n## ")[0]
     parts = {part.name: part for part in card_named("fedmos-table1").parts}
-    made = experiments(parts["mnist-tuned"])
+    made = experiments(parts[f"{data}-tuned"])
+    assert all(one.dropout_loss for one in made.values())
     chosen = dict(re.findall(r"^([\w-]+): \*\*(.*)\*\*$", text, re.M))
     assert len(chosen) == 5
-    for member, numbers in chosen.items():
+    for method, numbers in chosen.items():
+        (member,) = {f"tuned-{method}", f"{data}-{method}"} & set(made)
         for name, value in (pair.split() for pair in numbers.split(", ")):
-            assert made[f"tuned-{member}"].options[name] == float(value), member
+            assert made[member].options[name] == float(value), member
     assert made["tuned-fedmos-ucs"].options == made["tuned-fedmos-acs"].options
 
 
