@@ -64,6 +64,7 @@ def compared(name: str, repetition: int, cells: int, fields: dict) -> dict:
     named = {"random": cells, **RANGES}
     cube = fm.sweep(base, out=folder / "sweep", **named)
     found = fm.search(base, out=folder / "search", unit="gradients", **named)
+    assert cube.complete and found.complete, "interrupted"
     best = {n: cube.best()[n] for n in RANGES}
     swept = dataclasses.replace(base, options={**base.options, **best})
     each = examples_per_round(base)

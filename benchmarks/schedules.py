@@ -101,6 +101,7 @@ def learned(base: fm.Experiment, folder: Path, updates: int) -> tuple[fm.Tuned, 
         bounds=BOXES,
         out=folder / "tune",
     )
+    assert begun.complete and tuned.complete, "interrupted"
     spent = int(begun.spent()["rounds"]) + int(tuned.frame["cost"].iloc[-1])
     return tuned, spent
 
@@ -124,6 +125,7 @@ def study(name: str, fields: dict, updates: int, fresh: int) -> list[dict]:
     for family, points in families(base.rounds, count, base.seed).items():
         out = folder / family.replace(", ", "_").replace(" ", "_")
         found = fm.search(base, points, seeds=SEEDS, budget=cost, metric=GOAL, out=out)
+        assert found.complete, "interrupted"
         winners[family] = found.winner, int(found.spent()["rounds"])
         print(name, family, len(points), "points", flush=True)
     again = {"seed": FIRST_FRESH, "eval_every": 1}
