@@ -118,7 +118,8 @@ def _gradient_bytes(
 ) -> int:
     """What the compiler wants for a client's gradient: activations as it lays them out.
 
-    Of eight clients at once, since one alone is laid out in another way.
+    Of eight clients at once, since one alone is laid out in another way. Where not even
+    those fit it is more than any device has, so that clients go one by one.
     """
     params = jax.tree.map(partial(_stacked, (_ABREAST,)), network.shapes)
     rows = (_ABREAST, batch_size)
@@ -127,7 +128,10 @@ def _gradient_bytes(
     mask: Any = jax.ShapeDtypeStruct(rows, bool)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), _ABREAST))
     gradients = jax.jit(jax.vmap(jax.grad(loss)))
-    compiled = gradients.lower(params, Batch(x, y, mask), keys).compile()
+    try:
+        compiled = gradients.lower(params, Batch(x, y, mask), keys).compile()
+    except jax.errors.JaxRuntimeError:
+        return 2**62
     needs: Any = compiled.memory_analysis()
     return needs.temp_size_in_bytes // _ABREAST
 

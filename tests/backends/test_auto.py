@@ -132,6 +132,12 @@ def test_an_accelerator_s_compiler_says_what_a_gradient_needs(monkeypatch):
     few, many = slots(batch_size=2), slots(batch_size=64)
     assert 1 <= many < few / 4
 
+    def full(lowered, **options):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", full)
+    assert slots(batch_size=3) == 1
+
 
 def test_very_ragged_clients_go_one_at_a_time(monkeypatch):
     """A cohort that waits for the idle steps of nearly all of its clients."""
