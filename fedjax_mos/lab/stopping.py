@@ -39,8 +39,8 @@ def stop_of(stop_at: float | None, stop: Stop | None) -> Stop | None:
 
 
 def deciding(stop: Stop | None) -> Stop | None:
-    """`stop`, on which a run depends; None if it says that it `only_looks`."""
-    return None if getattr(stop, "only_looks", False) else stop
+    """On which a run depends: `stop`, or who `decides` where that one only looks."""
+    return getattr(stop, "decides", stop)
 
 
 class LaneStop:

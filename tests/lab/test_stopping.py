@@ -96,7 +96,7 @@ def test_who_only_looks_decides_nothing(tmp_path):
     """A folder that is refused because somebody watches the run."""
 
     class Looks:
-        only_looks = True
+        decides = None
 
         def __call__(self, frame):
             return False

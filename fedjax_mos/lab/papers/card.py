@@ -24,7 +24,7 @@ WINDOW = 20  # rounds before a crossing that are evaluated one by one
 Value = float | str  # as printed: a number, "1000+", or "" for none
 _FIELDS = {field.name for field in dataclasses.fields(Method)}
 _COST = "minutes"  # which a card that is `like` another does not share with it
-_PART = {"name", "title", "assumed", "published"}
+_PART = {"name", "title", "assumed", "published", "until_targets"}
 _SHARED = {"settings", *SCALES, "columns", "members"}  # of a card, for all its parts
 
 
@@ -85,6 +85,7 @@ class Part:
     columns: tuple[Column, ...]
     published: Mapping[str, tuple[Value, ...]]  # by member
     assumed: str = ""
+    until_targets: bool = False  # runs end when every column's target is reached
 
     def fields(self, member: Member, scale: str) -> dict[str, Any]:
         """Of the member's experiment."""
@@ -170,9 +171,19 @@ def _part(one: dict[str, Any], shared: dict[str, Any], file: dict[str, Any]) -> 
             raise ValueError(f"{name} has published values and is no member")
         if len(values) != len(columns):
             raise ValueError(f"{name} needs {len(columns)} values: got {len(values)}")
-    title, assumed = one.get("title", one["name"]), one.get("assumed", "")
+    until = one.get("until_targets", False)
+    if until and not all(column.target for column in columns):
+        raise ValueError("until_targets needs a target in every column")
     return Part(
-        one["name"], title, settings, scales, members, columns, published, assumed
+        one["name"],
+        one.get("title", one["name"]),
+        settings,
+        scales,
+        members,
+        columns,
+        published,
+        one.get("assumed", ""),
+        until,
     )
 
 

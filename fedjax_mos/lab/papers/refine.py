@@ -5,6 +5,7 @@ where one was kept, and evaluated one by one: a round's randomness is a function
 number, so they are the same rounds.
 """
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,11 @@ import numpy as np
 
 from fedjax_mos.engine.block import MOST
 from fedjax_mos.engine.checkpoints import Checkpoints
-from fedjax_mos.engine.endings import INTERRUPTED
+from fedjax_mos.engine.endings import INTERRUPTED, Stop
 from fedjax_mos.lab import summaries
 from fedjax_mos.lab.experiment import Experiment
 from fedjax_mos.lab.files import whole
-from fedjax_mos.lab.papers.card import WINDOW, Column
+from fedjax_mos.lab.papers.card import WINDOW, Column, Part
 from fedjax_mos.lab.papers.provenance import note
 from fedjax_mos.lab.run_folder import RunFolder
 
@@ -30,17 +31,32 @@ _FILE, _KEPT = "refined.csv", "kept"
 _NEVER = float("inf")
 
 
+@dataclasses.dataclass(frozen=True)
+class AllReached:
+    """A `stop`: every seed has reached every target."""
+
+    columns: tuple[Column, ...]
+
+    def __call__(self, frame: "pd.DataFrame") -> bool:
+        return not _missing(frame, self.columns)
+
+
+def stop_of(part: Part) -> Stop | None:
+    """What ends the runs of a part before their last round."""
+    return AllReached(part.columns) if part.until_targets else None
+
+
 class Keeper:
-    """A `stop` that never stops: it keeps the checkpoints that lie before crossings.
+    """A `stop` that keeps the checkpoints before crossings, and asks another one.
 
     A run's own are only the latest two. Those that may still be needed are linked to a
     folder beside them, each in one of its own.
     """
 
-    only_looks = True
-
-    def __init__(self, folder: Path, columns: Sequence[Column]) -> None:
-        self.folder, self.columns = folder, columns
+    def __init__(
+        self, folder: Path, columns: Sequence[Column], decides: Stop | None = None
+    ) -> None:
+        self.folder, self.columns, self.decides = folder, columns, decides
 
     def __call__(self, frame: "pd.DataFrame") -> bool:
         now = int(frame["round"].max())
@@ -56,7 +72,7 @@ class Keeper:
         for path in kept:
             if path not in needed and int(path.name) <= now - WINDOW - MOST:
                 shutil.rmtree(path)
-        return False
+        return self.decides is not None and self.decides(frame)
 
 
 def crossings(frame: "pd.DataFrame", columns: Sequence[Column]) -> list[int]:
@@ -69,13 +85,13 @@ def refined(
     experiment: Experiment,
     seeds: int,
     frame: "pd.DataFrame",
-    columns: Sequence[Column],
+    part: Part,
     folder: Path,
     origin: Mapping[str, str] | None,
     *,
     progress: bool = True,
 ) -> "pd.DataFrame":
-    """`frame` with the `WINDOW` rounds before every crossing evaluated.
+    """`frame` with the `WINDOW` rounds before every crossing of a part evaluated.
 
     Those that are missing are run as the `origin` says; without one they stay so:
     another process may be at it.
@@ -83,13 +99,14 @@ def refined(
     import pandas as pd
 
     path = folder / _FILE
-    parts = [pd.read_csv(path)] if path.exists() else []
-    known = {at for part in parts for at in part["round"]}
-    if origin is not None and (missing := _wanted(frame, columns) - known):
+    known = [pd.read_csv(path)] if path.exists() else []
+    rounds = {at for rows in known for at in rows["round"]}
+    if origin is not None and (missing := _wanted(frame, part.columns) - rounds):
         note(folder, origin)
-        parts.append(_rerun(experiment, seeds, missing, folder, progress))
+        own = RunFolder(folder, experiment, seeds, stop=stop_of(part))
+        known.append(_rerun(experiment, seeds, missing, own, progress))
         with whole(path) as partial:
-            pd.concat(parts).to_csv(partial, index=False)
+            pd.concat(known).to_csv(partial, index=False)
     if origin is not None:
         shutil.rmtree(folder / _KEPT, ignore_errors=True)
     if not path.exists():
@@ -130,17 +147,17 @@ def _rounds_to_targets(frame: "pd.DataFrame", columns: Sequence[Column]) -> list
 
 
 def _rerun(
-    experiment: Experiment, seeds: int, rounds: set[int], folder: Path, progress: bool
+    experiment: Experiment, seeds: int, rounds: set[int], of: RunFolder, progress: bool
 ) -> "pd.DataFrame":
     """The metrics of these rounds, for all seeds."""
     import pandas as pd
 
     made = experiment.build(lanes=seeds)
     start = np.arange(experiment.seed, experiment.seed + seeds, dtype=np.int32)
-    own = RunFolder(folder, experiment, seeds).checkpoints(_NEVER)
+    own = of.checkpoints(_NEVER)
     frames, (state, key), done = [], made.begin(start), 0
     for begin, end in _stretches(rounds):
-        kept = _before(_numbered(folder / _KEPT), begin - 1)
+        kept = _before(_numbered(of.folder / _KEPT), begin - 1)
         if kept is not None and int(kept.name) > done:
             (state, key), done = made.begin(start), 0
         if begin - 1 > done:

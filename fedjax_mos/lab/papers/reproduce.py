@@ -14,7 +14,7 @@ from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.papers.build import check_data, experiments
 from fedjax_mos.lab.papers.card import SCALES, Card, Part, card_named
 from fedjax_mos.lab.papers.provenance import note, origin_of, provenance
-from fedjax_mos.lab.papers.refine import Keeper, refined
+from fedjax_mos.lab.papers.refine import Keeper, refined, stop_of
 from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.papers.shared import take_over
 from fedjax_mos.lab.result import HISTORY, Result
@@ -81,7 +81,7 @@ def reproduce(
                 made[part.name][name],
                 one.by_seed["seed"].nunique(),
                 one.by_seed,
-                part.columns,
+                part,
                 folder / part.name / name,
                 origin if complete and (part.name, name) in own else None,
                 progress=progress,
@@ -126,8 +126,9 @@ def _run_part(
     checkpoint_every: float,
 ) -> bool:
     """Run members that are not finished; whether none was interrupted."""
+    decides = stop_of(part)
     for name, experiment in members.items():
-        found = take_over(folder / name, experiment, seeds)
+        found = take_over(folder / name, experiment, seeds, decides)
         if found is not None and progress:
             print(f"{part.name}: {name} is that of {found}", file=sys.stderr)
     todo = [one for n, one in members.items() if not is_done(folder / n, one)]
@@ -137,13 +138,14 @@ def _run_part(
             print(f"{part.name}: {name} ({seeds} seeds)", file=sys.stderr, flush=True)
         own = folder / name
         with alone(own), given_back(own):
-            if not RunFolder(own, experiment, seeds).done:
+            if not RunFolder(own, experiment, seeds, stop=decides).done:
                 note(own, origin)
+        keeper = Keeper(own, part.columns, decides)
         result = experiment.run(
             seeds,
             out=own,
             progress=progress,
-            stop=Keeper(own, part.columns) if experiment.eval_every > 1 else None,
+            stop=keeper if experiment.eval_every > 1 else decides,
             picture=False,
             checkpoint_every=checkpoint_every,
         )

@@ -109,6 +109,8 @@ class Reproduced:
                     "crossing seen"
                 )
             notes[-1] += "."
+        if part.until_targets:
+            notes.append("Runs end when every seed has reached every target.")
         return notes
 
 

@@ -157,6 +157,7 @@ def test_mistakes_in_cards_are_told():
         ({"published": {"other": [1]}}, "no member"),
         ({"publised": {}}, "unknown fields publised"),
         ({"columns": [{"after": 5, "target": 0.5}]}, "one of target, after"),
+        ({"until_targets": True}, "a target in every column"),
     ):
         with pytest.raises(ValueError, match=what):
             _card("x", card | {"parts": [part | wrong]}, file)

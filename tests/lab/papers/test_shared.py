@@ -6,7 +6,8 @@ import pytest
 
 from fedjax_mos.lab import folders
 from fedjax_mos.lab.papers.build import experiments
-from fedjax_mos.lab.papers.card import card_named
+from fedjax_mos.lab.papers.card import Column, card_named
+from fedjax_mos.lab.papers.refine import AllReached
 from fedjax_mos.lab.papers.shared import take_over
 from tests.lab.tiny import TINY
 
@@ -31,6 +32,20 @@ def test_what_another_card_has_is_copied(tmp_path, first):
     assert take_over(own, TINY, 2) == first
     assert sorted(p.name for p in own.iterdir()) == ["config.json", "history.csv"]
     assert take_over(own, TINY, 2) is None  # it is there
+
+
+def test_a_run_that_ended_at_its_targets_is_not_a_whole_one(tmp_path, first):
+    """A figure that shows the beginning of a run only."""
+    ended = AllReached((Column(target=0.9),))
+    own = tmp_path / "figure" / "run" / "other"
+    own.parent.mkdir(parents=True)
+    assert take_over(own, TINY, 2, ended) is None
+    stored = folders.read_json(first / folders.CONFIG)
+    folders.write_json(
+        first / folders.CONFIG, stored | {"stop": folders.as_json(ended)}
+    )
+    assert take_over(own, TINY, 2) is None
+    assert take_over(own, TINY, 2, ended) == first
 
 
 @pytest.mark.parametrize("change", ["seeds", "data", "number", "page"])
