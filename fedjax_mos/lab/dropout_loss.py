@@ -12,9 +12,9 @@ import jax.numpy as jnp
 
 from fedjax_mos.data.store import take, views
 from fedjax_mos.engine.rollout import Evaluate
+from fedjax_mos.target import platform
 from fedjax_mos.types import (
     Backend,
-    ClientView,
     FederatedData,
     Key,
     Loss,
@@ -25,7 +25,7 @@ from fedjax_mos.types import (
 
 COLUMN = "train_dropout_loss"
 _KEY = 0xD0  # of its dropout, apart from all keys of a run
-_EXAMPLES = 4096  # at a time
+_CPU, _DEVICE = 64, 4096  # examples at a time: what a core's cache holds, and more
 
 
 def with_dropout_loss(
@@ -47,38 +47,39 @@ def dropout_loss(
 ) -> Callable[[Params, FederatedData, Key], jax.Array]:
     """A pure function `(params, data, key) -> loss` in training mode."""
 
-    def of_client(params: Params, view: ClientView, key: Key) -> jax.Array:
-        batches = -(-view.largest // batch_size)
-        position = jnp.arange(batches * batch_size).reshape(batches, batch_size)
-        last = view.offset + view.size - 1
-        rows = view.order[jnp.minimum(view.offset + position, last)]
-        live = position < view.size
-        # A minibatch without examples computes on a real one, and does not count.
-        live = live.at[:, 0].set(True)
-        keys = jax.random.split(key, batches)
+    def block(shared: tuple, numbers: jax.Array) -> jax.Array:
+        params, data, key, ends = shared
 
-        def mean(rows: jax.Array, key: Key) -> jax.Array:
-            return loss(params, take(view, rows), key)
+        def weighted(number: jax.Array) -> jax.Array:
+            """p_i / (minibatches of client i) times the mean loss of one of them."""
+            owner = jnp.searchsorted(ends, number, side="right")
+            client = jnp.minimum(owner, len(ends) - 1)
+            view = views(data, client)
+            count = -(-view.size // batch_size)
+            own = number - (ends[client] - count)  # its number among the client's
+            position = own * batch_size + jnp.arange(batch_size)
+            rows = view.order[view.offset + jnp.minimum(position, view.size - 1)]
+            # Beyond the last minibatch it computes on a real example, uncounted.
+            live = (position < view.size).at[0].set(True)
+            keys = jax.random.split(jax.random.fold_in(key, client), most(data))
+            batch = take(view, jnp.where(live, rows, -1))
+            value = loss(params, batch, keys[own])
+            return jnp.where(owner < len(ends), view.share * value / count, 0)
 
-        values = jax.vmap(mean)(jnp.where(live, rows, -1), keys)
-        have = position[:, 0] < view.size
-        return jnp.where(have, values, 0).sum() / have.sum()
+        return jax.vmap(weighted)(numbers).sum()
 
-    def block(shared: tuple, ids: jax.Array) -> jax.Array:
-        params, data, key = shared
-
-        def weighted(client: jax.Array) -> jax.Array:
-            view = views(data, jnp.maximum(client, 0))
-            value = of_client(params, view, jax.random.fold_in(key, client))
-            return jnp.where(client >= 0, view.share * value, 0)
-
-        return jax.vmap(weighted)(ids).sum()
+    def most(data: FederatedData) -> int:
+        """Minibatches of the largest client."""
+        return -(-data.largest // batch_size)
 
     def total(params: Params, data: FederatedData, key: Key) -> jax.Array:
-        n = data.size.shape[0]
-        width = max(1, min(n, _EXAMPLES // data.largest))
-        ids = jnp.arange(-(-n // width) * width)
-        ids = jnp.where(ids < n, ids, -1).reshape(-1, width)
-        return backend.total(block, (params, data, key), ids)
+        # Minibatches are numbered through all clients; no shape knows how many.
+        ends = jnp.cumsum(-(-data.size // batch_size))
+        n, owned = data.size.shape[0], data.order.shape[0]
+        bound = min(n * most(data), (owned + n * (batch_size - 1)) // batch_size)
+        examples = _CPU if platform() == "cpu" else _DEVICE
+        width = max(1, min(bound, examples // batch_size))
+        numbers = jnp.arange(-(-bound // width) * width).reshape(-1, width)
+        return backend.total(block, (params, data, key, ends), numbers)
 
     return total
