@@ -17,6 +17,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pandas as pd
+from page import write_part
 
 import fedjax_mos as fm
 from fedjax_mos.data.partition import Partition
@@ -105,23 +106,19 @@ def section(name: str, tables: dict[str, pd.DataFrame]) -> str:
     return "\n".join(lines)
 
 
-def write(name: str, tables: dict[str, pd.DataFrame]) -> None:
-    """Replace this data set's part of the page; the other one stays."""
-    before = PAGE.read_text() if PAGE.exists() else ""
-    parts = {one.split("\n")[0]: f"## {one}" for one in before.split("\n## ")[1:]}
-    parts[name] = section(name, tables)
+def intro() -> str:
+    """What the page begins with."""
     draws = ", ".join(
         f"{n} in [{r.low:g}, {r.high:g}]" + " log" * r.log for n, r in RANGES.items()
     )
-    PAGE.write_text(
+    return (
         "# Numbers for Table I of FedMoS\n\n"
         f"Every method: {CONFIGURATIONS} configurations (0: the release's), of which "
         f"the {CONFIGURATIONS // ETA} best after {ROUNDS // ETA} rounds ran to round "
         f"{ROUNDS}; one seed. Chosen, and in bold, by the loss on the examples of 50 "
         f"of the 500 clients, which never train. Drawn from: {draws}. FedProx's prox "
         "is multiplied by lr, FedMoS's is not. Repeat with "
-        f"`python benchmarks/papers/fedmos_numbers.py`; jax {jax.__version__}.\n\n"
-        + "\n".join(f"{one.rstrip()}\n" for _, one in sorted(parts.items()))
+        f"`python benchmarks/papers/fedmos_numbers.py`; jax {jax.__version__}."
     )
 
 
@@ -132,7 +129,7 @@ def main() -> None:
     for name in [word for word in sys.argv[1:] if word != "--tiny"] or ["mnist"]:
         tables = searched(name, tiny)
         if not tiny:
-            write(name, tables)
+            write_part(PAGE, intro(), name, section(name, tables))
 
 
 if __name__ == "__main__":
