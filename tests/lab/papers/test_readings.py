@@ -57,6 +57,9 @@ def test_readings_of_nla():
     assert up["read-fedaca-rate"]["codec"] == "top_k"
     assert up["read-fednlaca-128"]["fraction"] == 1 / 128
     assert up["read-fednlaca-compressed"]["ef_reference"] == "compressed"
+    for name in ("read-fednlaa-literal", "read-fednlaca-literal"):
+        assert up[name]["reference"] == "literal"
+    assert down["read-fedbaca-extrapolated"]["extrapolate"]
     assert up["read-fednlaa-advice"]["kappa"] < 0.001 < up["read-fednlaa-rate"]["kappa"]
     for name in ("read-fedbnlaca", "read-fedbaca"):
         assert down[f"{name}-literal"]["downlink"] == "literal"
