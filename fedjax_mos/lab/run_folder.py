@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
 
 WORDS = ".command.json"  # what a folder may hold, beside its lock, when it is claimed
-_FREE = ("rounds",)  # of which a resumed run may have more
+# A resumed run may have more rounds, and its data elsewhere: they are known by a hash.
+_FREE = ("rounds", "data_dir")
 
 
 @contextmanager
@@ -181,7 +182,7 @@ def _resumed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(stored: dict[str, Any]) -> dict[str, Any]:
-    """What a configuration asks for, but for the number of rounds."""
+    """What a configuration asks for, but for rounds and where the data are."""
     fields = {n: v for n, v in stored["experiment"].items() if n not in _FREE}
     return DEFAULTS | fields | {"options": stored["options"]}
 

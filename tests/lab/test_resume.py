@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 
@@ -208,6 +209,29 @@ def test_other_data_are_refused(tmp_path):
     np.savez(path, **parts, y_train=1 - y)
     with pytest.raises(ValueError, match="data was .* and is"):
         RunFolder(tmp_path / "out", own, 2)
+
+
+def test_data_may_lie_elsewhere(tmp_path):
+    """The same files in another folder, on another machine."""
+    rng = np.random.default_rng(0)
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    x, y = rng.integers(0, 256, (300, 28, 28), np.uint8), np.arange(300) % 10
+    parts = {"x_train": x[:200], "x_test": x[200:], "y_train": y[:200]}
+    np.savez(tmp_path / "here" / "mnist.npz", **parts, y_test=y[200:])
+    shutil.copy(tmp_path / "here" / "mnist.npz", tmp_path / "there")
+    one, other = (
+        dataclasses.replace(
+            TINY, dataset="mnist", model="logistic", data_dir=tmp_path / name
+        )
+        for name in ("here", "there")
+    )
+    (tmp_path / "out").mkdir()
+    RunFolder(tmp_path / "out", one, 2)
+    assert not RunFolder(tmp_path / "out", other, 2).done
+    np.savez(tmp_path / "there" / "mnist.npz", **parts, y_test=(y[200:] + 1) % 10)
+    with pytest.raises(ValueError, match="data was .* and is"):
+        RunFolder(tmp_path / "out", other, 2)
 
 
 def test_folders_that_cannot_be_used(tmp_path):
