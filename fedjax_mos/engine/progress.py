@@ -31,6 +31,7 @@ class Progress:
         self.live = shown and (sys.stderr.isatty() or notebook)
         self.logs = shown and not self.live
         self.began = self.spoke = time.perf_counter()
+        self.paced = False  # whether `began` and `before` are those of the pace
         self.bar = tqdm(total=total, initial=done, unit=unit, disable=not self.live)
         if done and shown:
             self.write(f"resumed after {unit} {done} of {total}")
@@ -39,6 +40,12 @@ class Progress:
             self.bar.set_description(f"compiling{kept}")
         elif compiling:
             self.say(f"compiling{kept}")
+
+    def waiting(self, what: str) -> None:
+        """Say what keeps the next rounds waiting."""
+        self.bar.set_description(what)
+        if not self.paced:
+            self.say(what)
 
     def update(self, more: int, what: Mapping[str, str] | None = None) -> None:
         """So many more are done, and the model stands like this."""
@@ -52,9 +59,12 @@ class Progress:
             each = (now - self.began) / (self.done - self.before)
             left = each * (self.total - self.done)
             values = [f"{name}={value}" for name, value in (what or {}).items()]
-            pace = [f"{each:.3g} s/{self.unit}", f"{left:.0f} s left"]
+            known = self.paced or self.done == self.total
+            pace = [f"{each:.3g} s/{self.unit}", f"{left:.0f} s left"] * known
             at = f"{self.unit} {self.done}/{self.total}"
             self.say(", ".join([at, *values, *pace]))
+        if not self.paced:  # compiling and a warm-up come once, before the first
+            self.paced, self.began, self.before = True, now, self.done
 
     def say(self, line: str) -> None:
         """A line of its own, in a log."""

@@ -135,6 +135,7 @@ def run(
             if ended:
                 break
             if update is not None and host_updates.due(update, begin):
+                bar.waiting("the sampler is at work")
                 state = whole_rows(state, clients, lanes)
                 state = on_host(state) if several() else state
                 state, *bits = host_updates.updated(update, data, state, lanes)

@@ -22,6 +22,24 @@ def test_a_log_gets_whole_lines_now_and_then(capsys, monkeypatch):
     assert not any("\r" in line for line in lines)
 
 
+def test_the_pace_is_that_of_rounds(capsys, monkeypatch):
+    """A warm-up of minutes counted into every round's time left."""
+    now = iter([0.0, 900.0, 1000.0, 1100.0])  # the start and three updates
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(now))
+    with progress.Progress(300, shown=True) as shown:
+        shown.waiting("the sampler is at work")
+        shown.update(1)
+        shown.waiting("the sampler is at work")
+        shown.update(99)
+        shown.update(100)
+    assert capsys.readouterr().err.splitlines() == [
+        "the sampler is at work",
+        "round 1/300",
+        "round 100/300, 1.01 s/round, 202 s left",
+        "round 200/300, 1.01 s/round, 101 s left",
+    ]
+
+
 def test_studies_have_units_of_their_own(capsys):
     """A log full of a bar's fragments, one per piece of a sweep."""
     with progress.Progress(3, shown=True, done=1, unit="piece") as shown:
