@@ -46,6 +46,7 @@ def vmapped() -> Backend:
 def chunked(chunk: int, *, remat: bool = False) -> Backend:
     """`chunk` slots at a time, so that memory does not grow with the cohort.
 
+    A block whose slots are all dead is skipped.
     Lanes go one after another. `remat` recomputes a client's work in the backward pass
     of a hypergradient instead of keeping its activations.
     """
@@ -66,7 +67,8 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
 
         def block(total: PyTree, xs: tuple) -> tuple[PyTree, PyTree]:
             rows, own, cohort = xs
-            part, rows, info = inner(fn, shared, rows, with_own(view, own), cohort)
+            work = partial(inner, fn, shared, rows, with_own(view, own), cohort)
+            part, rows, info = _unless_dead(work, rows, cohort)
             return optax.tree.add(total, part), (rows, info)
 
         up = jax.eval_shape(fn, shared, *_slot_zero(rows, view))[0]
@@ -190,6 +192,16 @@ def _single(
     out = fn(shared, *_slot_zero(rows, view))
     up, rows, info = jax.tree.map(lambda leaf: leaf[None], out)
     return _reduce(up, cohort), rows, info
+
+
+def _unless_dead(work: Callable[[], Mapped], rows: Row, cohort: Cohort) -> Mapped:
+    """`work`, which is spared where every slot is dead: nobody reads what those do."""
+    total, _, info = jax.eval_shape(work)
+
+    def nothing() -> Mapped:
+        return optax.tree.zeros_like(total), rows, optax.tree.zeros_like(info)
+
+    return jax.lax.cond(cohort.mask.any(), work, nothing)
 
 
 def _reduce(up: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree]:

@@ -1,7 +1,8 @@
-"""The debug backend: plain Python that computes what the compiled programs do."""
+"""Layouts on one device: clients in chunks, and one by one in plain Python."""
 
 import chex
 import jax
+import jax.numpy as jnp
 import pandas as pd
 import pytest
 
@@ -17,6 +18,44 @@ KEY = jax.random.key(4)
 
 def start(sim):
     return sim.init(problem.softmax_params(), problem.data(), KEY)
+
+
+def counting(seen):
+    """FedAvg whose clients say that they are at work."""
+
+    def build(work):
+        algorithm = fm.algorithms.fedavg(work, lr=0.3, server_lr=1.0)
+        (exchange,) = algorithm.exchanges
+
+        def client(down, mine, view, key):
+            jax.debug.callback(lambda size: seen.append(int(size)), view.size)
+            return exchange.client(down, mine, view, key)
+
+        return algorithm._replace(exchanges=(exchange._replace(client=client),))
+
+    return fm.spec(build)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "sizes"), [(1, [3, 12, 6]), (2, [3, 5, 7, 12, 6, 6])]
+)
+def test_blocks_of_dead_slots_do_no_work(chunk, sizes):
+    """A cohort of independent draws has a third of its slots alive."""
+    live = [True, False, False, False, False, True, True]  # of the last block one is
+    sampler = problem.fixed_cohort([0, 5, 1, 1, 2, 3, 4], mask=jnp.array(live))
+    seen: list[int] = []
+    sims = [
+        fm.simulation(counting(seen), WORK, sampler, backend=backend)
+        for backend in (fm.backends.chunked(chunk), fm.backends.vmapped())
+    ]
+    states = []
+    for sim in sims:
+        state, _ = jax.jit(sim.step)(problem.data(), start(sim), KEY)
+        jax.effects_barrier()
+        states.append(state)
+        if len(states) == 1:
+            assert sorted(seen) == sorted(sizes)
+    chex.assert_trees_all_close(*states, rtol=1e-6)
 
 
 def fragile(work):
