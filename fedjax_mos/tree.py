@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_mos.types import PyTree
 
 
-def gather(tree: PyTree, ids: jax.Array | int) -> PyTree:
+def gather(tree: PyTree, ids: jax.Array | np.ndarray | int) -> PyTree:
     """Rows `ids` of every leaf."""
     return jax.tree.map(lambda leaf: leaf[ids], tree)
 

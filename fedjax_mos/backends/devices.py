@@ -10,19 +10,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from fedjax_mos.backends.mapping import (
-    filled_up,
-    grouped,
-    over_positions,
-    own_parts,
-    pad,
-    per_view,
-    vmapped,
-    with_own,
-)
+from fedjax_mos import tree
+from fedjax_mos.backends.mapping import grouped, over_positions, vmapped
 from fedjax_mos.backends.parts import examples_of, own_part, own_store
 from fedjax_mos.backends.placing import are_apart, dividing, everywhere, placed
 from fedjax_mos.backends.rows import cut_rows
+from fedjax_mos.backends.slots import filled_up, own_parts, pad, per_view, with_own
 from fedjax_mos.processes import put
 from fedjax_mos.types import (
     Backend,
@@ -60,6 +53,12 @@ def sharded(
     ) -> Mapped:
         slots = cohort.ids.shape[0]
         rows, own, cohort = pad((rows, own_parts(view), cohort), parts)
+        # Rows already are where their slots are; slots without rows are dealt out in
+        # turn: live ones often come first, and each device gets as many.
+        deal = np.arange(cohort.ids.shape[0]).reshape(-1, parts).T.ravel()
+        dealt = not jax.tree.leaves(rows)
+        if dealt:
+            own, cohort = tree.gather((own, cohort), deal)
         view, where = with_own(view, own), P()
         if view.parts > 1:
             x, y = rows_of.take((view.x, view.y), examples_of(view))
@@ -81,6 +80,8 @@ def sharded(
             out_specs=(P(), P(axis), P(axis)),
             check_vma=False,
         )(shared, rows, view, cohort)
+        if dealt:
+            rows, info = tree.gather((rows, info), np.argsort(deal))
         rows, info = jax.tree.map(lambda leaf: leaf[:slots], (rows, info))
         return total, rows, info
 

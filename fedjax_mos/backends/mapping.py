@@ -4,16 +4,23 @@ Every backend maps one client's work over the slots of a cohort and reduces the 
 to a weighted mean and a live sum, and maps whole simulations over lanes.
 """
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from fedjax_mos import tree
+from fedjax_mos.backends.slots import (
+    own_parts,
+    pad,
+    per_view,
+    reduced,
+    slot_zero,
+    unless_dead,
+    with_own,
+)
 from fedjax_mos.types import (
     Backend,
     ClientView,
@@ -38,7 +45,7 @@ def vmapped() -> Backend:
     ) -> Mapped:
         axes = per_view(view, None, 0)
         up, rows, info = jax.vmap(fn, (None, 0, axes))(shared, rows, view)
-        return _reduce(up, cohort), rows, info
+        return reduced(up, cohort), rows, info
 
     return _on_one_device("vmapped", run, _all_lanes)
 
@@ -68,10 +75,10 @@ def chunked(chunk: int, *, remat: bool = False) -> Backend:
         def block(total: PyTree, xs: tuple) -> tuple[PyTree, PyTree]:
             rows, own, cohort = xs
             work = partial(inner, fn, shared, rows, with_own(view, own), cohort)
-            part, rows, info = _unless_dead(work, rows, cohort)
+            part, rows, info = unless_dead(work, cohort)
             return optax.tree.add(total, part), (rows, info)
 
-        up = jax.eval_shape(fn, shared, *_slot_zero(rows, view))[0]
+        up = jax.eval_shape(fn, shared, *slot_zero(rows, view))[0]
         zeros = optax.tree.zeros_like((up, up))
         total, out = jax.lax.scan(block, zeros, blocks)
         rows, info = jax.tree.map(
@@ -115,7 +122,7 @@ def debug() -> Backend:
                 error.add_note(f"in client {client} (slot {slot}), given {shapes}")
                 raise
         up, rows, info = jax.tree.map(lambda *leaves: jnp.stack(leaves), *outs)
-        return _reduce(up, cohort), rows, info
+        return reduced(up, cohort), rows, info
 
     return _on_one_device("debug", run, _all_lanes)._replace(traced=False)
 
@@ -189,73 +196,6 @@ def _single(
     fn: OneClient, shared: Shared, rows: Row, view: ClientView, cohort: Cohort
 ) -> Mapped:
     """A block of one slot."""
-    out = fn(shared, *_slot_zero(rows, view))
+    out = fn(shared, *slot_zero(rows, view))
     up, rows, info = jax.tree.map(lambda leaf: leaf[None], out)
-    return _reduce(up, cohort), rows, info
-
-
-def _unless_dead(work: Callable[[], Mapped], rows: Row, cohort: Cohort) -> Mapped:
-    """`work`, which is spared where every slot is dead: nobody reads what those do."""
-    total, _, info = jax.eval_shape(work)
-
-    def nothing() -> Mapped:
-        return optax.tree.zeros_like(total), rows, optax.tree.zeros_like(info)
-
-    return jax.lax.cond(cohort.mask.any(), work, nothing)
-
-
-def _reduce(up: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree]:
-    """Weighted mean and live sum of the messages."""
-
-    def mean(leaf: jax.Array) -> jax.Array:
-        weights = cohort.weights.astype(leaf.dtype)
-        # Never rounded, as some platforms do by default.
-        return jnp.tensordot(weights, live(leaf, cohort), axes=1, precision="highest")
-
-    return (
-        jax.tree.map(mean, up),
-        jax.tree.map(lambda leaf: live(leaf, cohort).sum(0), up),
-    )
-
-
-def live(leaf: jax.Array, cohort: Cohort) -> jax.Array:
-    """`leaf` [M, ...] with zeros in dead slots, before any product: 0 * NaN is NaN."""
-    mask = cohort.mask.reshape(-1, *[1] * (leaf.ndim - 1))
-    return jnp.where(mask, leaf, 0)
-
-
-def pad(slots: tuple, multiple: int) -> tuple:
-    """Add dead slots, copies of the last one, up to a multiple."""
-    have, (*others, cohort) = filled_up(slots, multiple)
-    mask = cohort.mask & (jnp.arange(cohort.ids.shape[0]) < have)
-    return (*others, Cohort(cohort.ids, cohort.weights, mask))
-
-
-def filled_up(rows: PyTree, multiple: int) -> tuple[int, PyTree]:
-    """How many rows there are, and those with copies of the last up to a multiple."""
-    have = jax.tree.leaves(rows)[0].shape[0]
-    if have % multiple == 0:
-        return have, rows
-    index = jnp.arange(-(-have // multiple) * multiple)
-    return have, tree.gather(rows, jnp.minimum(index, have - 1))
-
-
-OWN = ("id", "offset", "size", "share", "importance")  # a view's parts per slot
-
-
-def own_parts(view: ClientView) -> tuple[jax.Array, ...]:
-    return tuple(getattr(view, name) for name in OWN)
-
-
-def with_own(view: ClientView, own: tuple) -> ClientView:
-    return dataclasses.replace(view, **dict(zip(OWN, own, strict=True)))
-
-
-def per_view(view: ClientView, shared: Any, own: Any) -> Any:
-    """A view-shaped tree of axes or shardings."""
-    one = dataclasses.replace(view, x=shared, y=shared, order=shared, round=shared)
-    return with_own(one, (own,) * len(OWN))
-
-
-def _slot_zero(rows: Row, view: ClientView) -> tuple[Row, ClientView]:
-    return tree.gather(rows, 0), with_own(view, tree.gather(own_parts(view), 0))
+    return reduced(up, cohort), rows, info

@@ -7,7 +7,7 @@ that its row stays what it was, and the weights of the others grow to the same s
 import jax
 import jax.numpy as jnp
 
-from fedjax_mos.backends.mapping import live
+from fedjax_mos.backends.slots import live
 from fedjax_mos.types import Cohort, Metrics, Row, Server, Up
 
 

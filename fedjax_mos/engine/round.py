@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_mos import tree
+from fedjax_mos.backends.slots import live
 from fedjax_mos.channels.identity import dense
 from fedjax_mos.components import Spec
 from fedjax_mos.data.store import views
@@ -189,7 +190,7 @@ def rounds_of(
             k_own, count = jax.random.fold_in(k_server, e), cohort.mask.sum()
             after = exchange.server(server, Aggregate(mean, total, count, n, k_own))
             server = after if finite is None else if_any(count, after, server)
-            slots |= measured
+            slots |= {name: live(leaf, chosen) for name, leaf in measured.items()}
 
         # Dead slots point behind the last client, where the scatter drops them.
         owners = jnp.where(cohort.mask, at, n)

@@ -47,7 +47,7 @@ class RoundInfo(NamedTuple):
     bits_up: jax.Array  #: [M] uint32; the host adds them up exactly
     bits_down: jax.Array  #: [M] uint32
     cohort: Cohort  #: who took part
-    slots: Metrics  #: the same measurements slot by slot, [M]; dead slots hold anything
+    slots: Metrics  #: the same measurements slot by slot, [M]; dead slots hold 0
 
 
 class Shared(NamedTuple):

@@ -20,15 +20,23 @@ def start(sim):
     return sim.init(problem.softmax_params(), problem.data(), KEY)
 
 
+def device():
+    """The number of the one that this is traced for; 0 without a mesh."""
+    try:
+        return jax.lax.axis_index("clients")
+    except NameError:
+        return 0
+
+
 def counting(seen):
-    """FedAvg whose clients say that they are at work."""
+    """FedAvg whose clients say that they are at work, and on which device."""
 
     def build(work):
         algorithm = fm.algorithms.fedavg(work, lr=0.3, server_lr=1.0)
         (exchange,) = algorithm.exchanges
 
         def client(down, mine, view, key):
-            jax.debug.callback(lambda size: seen.append(int(size)), view.size)
+            jax.debug.callback(lambda *now: seen.append(now), view.size, device())
             return exchange.client(down, mine, view, key)
 
         return algorithm._replace(exchanges=(exchange._replace(client=client),))
@@ -43,7 +51,7 @@ def test_blocks_of_dead_slots_do_no_work(chunk, sizes):
     """A cohort of independent draws has a third of its slots alive."""
     live = [True, False, False, False, False, True, True]  # of the last block one is
     sampler = problem.fixed_cohort([0, 5, 1, 1, 2, 3, 4], mask=jnp.array(live))
-    seen: list[int] = []
+    seen: list[tuple] = []
     sims = [
         fm.simulation(counting(seen), WORK, sampler, backend=backend)
         for backend in (fm.backends.chunked(chunk), fm.backends.vmapped())
@@ -54,7 +62,24 @@ def test_blocks_of_dead_slots_do_no_work(chunk, sizes):
         jax.effects_barrier()
         states.append(state)
         if len(states) == 1:
-            assert sorted(seen) == sorted(sizes)
+            assert sorted(int(size) for size, _ in seen) == sorted(sizes)
+    chex.assert_trees_all_close(*states, rtol=1e-6)
+
+
+def test_devices_have_as_many_live_slots():
+    """The first device did all the work where the live slots come first."""
+    live = jnp.array([True, True, True, True, False, False, False])
+    sampler = problem.fixed_cohort([0, 5, 1, 2, 3, 4, 4], mask=live)
+    backend = fm.backends.sharded(inner=fm.backends.chunked(1))
+    seen: list[tuple] = []
+    states = []
+    for layout in (backend, fm.backends.vmapped()):
+        sim = fm.simulation(counting(seen), WORK, sampler, backend=layout)
+        states.append(jax.jit(sim.step)(problem.data(), start(sim), KEY))
+        jax.effects_barrier()
+        if layout is backend:
+            found = sorted((int(size), int(where)) for size, where in seen)
+            assert found == [(3, 0), (5, 1), (7, 1), (10, 0)]
     chex.assert_trees_all_close(*states, rtol=1e-6)
 
 
