@@ -57,12 +57,16 @@ def test_readings_of_nla():
     assert up["read-fedaca-rate"]["codec"] == "top_k"
     assert up["read-fednlaca-128"]["fraction"] == 1 / 128
     assert up["read-fednlaca-compressed"]["ef_reference"] == "compressed"
-    for name in ("read-fednlaa-literal", "read-fednlaca-literal"):
-        assert up[name]["reference"] == "literal"
+    for name in ("fednlaa", "fednlaca", "fedbnlaca"):
+        assert up[f"read-{name}-literal"]["reference"] == "literal"
+    whole = down["read-fedbnlaca-literal"]
+    assert (whole["downlink"], whole["reference"]) == ("literal", "literal")
     assert down["read-fedbaca-extrapolated"]["extrapolate"]
+    near = down["read-fedbaca-near"]
+    assert near["extrapolate"] and near["only_near"]
     assert up["read-fednlaa-advice"]["kappa"] < 0.001 < up["read-fednlaa-rate"]["kappa"]
     for name in ("read-fedbnlaca", "read-fedbaca"):
-        assert down[f"{name}-literal"]["downlink"] == "literal"
+        assert down[f"{name}-down"]["downlink"] == "literal"
         assert down[f"{name}-rate"]["downlink"] == "difference"
         assert down[f"{name}-128"]["fraction"] == up[f"{name}-128"]["fraction"]
         assert down[f"{name}-sign"]["codec"] == up[f"{name}-sign"]["codec"] == "sign"
