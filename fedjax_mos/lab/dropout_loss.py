@@ -61,22 +61,18 @@ def dropout_loss(
             rows = view.order[view.offset + jnp.minimum(position, view.size - 1)]
             # Beyond the last minibatch it computes on a real example, uncounted.
             live = (position < view.size).at[0].set(True)
-            keys = jax.random.split(jax.random.fold_in(key, client), most(data))
-            batch = take(view, jnp.where(live, rows, -1))
-            value = loss(params, batch, keys[own])
+            k_own = jax.random.fold_in(jax.random.fold_in(key, client), own)
+            value = loss(params, take(view, jnp.where(live, rows, -1)), k_own)
             return jnp.where(owner < len(ends), view.share * value / count, 0)
 
         return jax.vmap(weighted)(numbers).sum()
-
-    def most(data: FederatedData) -> int:
-        """Minibatches of the largest client."""
-        return -(-data.largest // batch_size)
 
     def total(params: Params, data: FederatedData, key: Key) -> jax.Array:
         # Minibatches are numbered through all clients; no shape knows how many.
         ends = jnp.cumsum(-(-data.size // batch_size))
         n, owned = data.size.shape[0], data.order.shape[0]
-        bound = min(n * most(data), (owned + n * (batch_size - 1)) // batch_size)
+        most = -(-data.largest // batch_size)  # minibatches of the largest client
+        bound = min(n * most, (owned + n * (batch_size - 1)) // batch_size)
         examples = _CPU if platform() == "cpu" else _DEVICE
         width = max(1, min(bound, examples // batch_size))
         numbers = jnp.arange(-(-bound // width) * width).reshape(-1, width)

@@ -12,9 +12,21 @@ from tests import problem
 MASS = np.array([5, 1, 9, 2, 2, 4])
 
 
+BACKENDS = {
+    "vmapped": fm.backends.vmapped,
+    "sharded": lambda: fm.backends.sharded(inner=fm.backends.chunked(1)),
+}
+
+
 @pytest.mark.parametrize("mass", [None, MASS], ids=["sizes", "masses"])
-def test_it_is_a_mean_of_minibatch_means(mass):
-    """A short last minibatch counts as a full one; dropout has a key per minibatch."""
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("at_once", [8, 64])
+def test_it_is_a_mean_of_minibatch_means(mass, backend, at_once, monkeypatch):
+    """A short last minibatch counts as a full one; dropout has a key per minibatch.
+
+    With 8 examples at once a client's minibatches lie in several blocks.
+    """
+    monkeypatch.setattr("fedjax_mos.lab.dropout_loss._CPU", at_once)
     (x, y), parts = problem.arrays(), problem.partition()
     data = fm.federate(x, y, parts, mass=mass)
     plain = fm.losses.mean_loss(problem.tanh_net)
@@ -26,7 +38,7 @@ def test_it_is_a_mean_of_minibatch_means(mass):
         return plain(params, batch, None) + 0 * noise
 
     params = problem.tanh_params()
-    measure = dropout_loss(loss, 4, fm.backends.vmapped())
+    measure = dropout_loss(loss, 4, BACKENDS[backend]())
     found = jax.jit(measure)(params, data, jax.random.key(0))
     assert seen and all(key is not None for key in seen)
     w, v = (np.asarray(params[n], float) for n in ("w", "v"))

@@ -38,7 +38,8 @@ class AllReached:
     columns: tuple[Column, ...]
 
     def __call__(self, frame: "pd.DataFrame") -> bool:
-        return not _missing(frame, self.columns)
+        known = all(column.metric in frame for column in self.columns)
+        return known and not _missing(frame, self.columns)
 
 
 def stop_of(part: Part) -> Stop | None:

@@ -2,13 +2,14 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedjax_mos.engine.checkpoints import EVERY
 from fedjax_mos.folder_lock import alone
+from fedjax_mos.lab import folders
 from fedjax_mos.lab.comparison_folder import is_done
 from fedjax_mos.lab.compile_together import compile_together
 from fedjax_mos.lab.papers.build import check_data, experiments
@@ -19,6 +20,7 @@ from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.papers.shared import take_over
 from fedjax_mos.lab.result import HISTORY, Result
 from fedjax_mos.lab.run_folder import RunFolder, given_back
+from fedjax_mos.lab.structure import data_structure
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -159,15 +161,32 @@ def _finished(
 ) -> dict[str, Result]:
     """Members of a part that were run to the end, as the card has them now."""
     found = {}
+    hashes: dict[Hashable, str | None] = {}
     for member in part.members:
-        own = folder / member.name
+        own, one = folder / member.name, members[member.name]
         if not (own / HISTORY).exists():
             continue
-        if is_done(own, members[member.name]):
+        if is_done(own, one) and _data_of(one, hashes) in (None, _data_in(own)):
             found[member.name] = replace(Result.read(own), title=member.title)
         else:
             print(
-                f"{own} is not what the card has now, or not finished: left out",
+                f"{own} is not what the card has now, of other data, or not finished: "
+                "left out",
                 file=sys.stderr,
             )
     return found
+
+
+def _data_of(experiment: "Experiment", known: dict[Hashable, str | None]) -> str | None:
+    """The hash of an experiment's data, read once; None: they are not here."""
+    which = data_structure(experiment)
+    if which not in known:
+        try:
+            known[which] = folders.data_hash(experiment)
+        except FileNotFoundError:
+            known[which] = None
+    return known[which]
+
+
+def _data_in(folder: Path) -> str | None:
+    return folders.read_json(folder / folders.CONFIG)["data"]

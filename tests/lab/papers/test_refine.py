@@ -28,6 +28,8 @@ def test_columns_that_a_run_does_not_have(tmp_path):
     frame = pd.DataFrame({"seed": 0, "round": [5, 10], "test_accuracy": [0.6, 0.7]})
     columns = (Column("train_dropout_loss", target=0.4), COLUMNS[0])
     assert Keeper(tmp_path, columns)(frame) is False
+    assert stop_of(part(columns[1:], until_targets=True))(frame)
+    assert not stop_of(part(columns, until_targets=True))(frame)
     assert crossings(frame, columns) == [10]
     assert refined(COARSE, 1, frame, part(columns[:1]), tmp_path, ORIGIN) is frame
 

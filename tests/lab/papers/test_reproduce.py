@@ -11,6 +11,7 @@ import fedjax_mos as fm
 from fedjax_mos.cli import main
 from fedjax_mos.lab.papers.build import experiments
 from fedjax_mos.lab.papers.card import Column, Part, all_cards
+from fedjax_mos.lab.papers.reproduce import _finished
 from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.papers.table import printed, rows_of
 
@@ -126,6 +127,12 @@ def test_a_small_card_from_command_to_page(tmp_path, monkeypatch, capsys):
     result = fm.read(out / "run" / "fedavg")
     last = result.frame[result.frame["round"] == 2]["test_accuracy"]
     assert ours["fedavg"] == pytest.approx(100 * last.mean())
+    (run,) = all_cards()["nla-fig5"].parts
+    made = experiments(run, "small", 2, tmp_path)
+    assert {*_finished(out / "run", run, made)} == {"fedavg", "fedams", "fednlaa"}
+    with monkeypatch.context() as other:
+        other.setattr("fedjax_mos.lab.folders.data_hash", lambda one: "of other data")
+        assert not _finished(out / "run", run, made)
     # A card beside this one takes over what it has in common with it.
     words[words.index(str(out))] = str(tmp_path / "beside")
     main([*words, "fedavg"])
