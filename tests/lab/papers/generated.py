@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 
 import fedjax_mos as fm
+from fedjax_mos.lab.population import population_of
 
 SHAPES = {
     "mnist": ((28, 28, 1), 10),
@@ -13,6 +14,13 @@ SHAPES = {
     "cifar10": ((32, 32, 3), 10),
     "cifar100": ((32, 32, 3), 100),
     "tiny_imagenet": ((64, 64, 3), 200),
+}
+TRAIN = {
+    "mnist": 60_000,
+    "fashion_mnist": 60_000,
+    "cifar10": 50_000,
+    "cifar100": 50_000,
+    "tiny_imagenet": 100_000,
 }
 # What a partition of 20 clients needs; the others cut whatever is there.
 EXAMPLES = {"fedmos_cifar": 2400, "fedmos_mnist": 1200}
@@ -51,8 +59,24 @@ def tiny(experiment):
     )
 
 
+def sizes(experiment):
+    """The clients' sizes, of as many examples and labels as there really are."""
+    labels = np.arange(TRAIN[experiment.dataset]) % SHAPES[experiment.dataset][1]
+    no_pixels = np.zeros((len(labels), 1), np.uint8)
+    data = fm.arrays(no_pixels, labels, no_pixels[:100], labels[:100])
+    return population_of(dataclasses.replace(experiment, dataset=data)).train.size
+
+
 def kind(experiment):
     """What decides whether an experiment can run at all."""
     parts = experiment.parts
     names = (parts[kind].name for kind in ("algorithm", "model", "sampler"))
-    return (*names, SHAPES[experiment.dataset])
+    # A codec, a rule or a threshold by formula; numbers make no other program.
+    ways = {
+        f"{link}.{name} {value}"
+        for link in ("uplink", "downlink")
+        for name, value in parts[link].spec.options.items()
+        if isinstance(value, str | bool)
+    }
+    advised = {n for n, v in experiment.options.items() if isinstance(v, str)}
+    return (*names, SHAPES[experiment.dataset], *sorted(ways | advised))

@@ -13,6 +13,8 @@ from fedjax_mos.lab.papers.build import experiments, rounds_of
 from fedjax_mos.lab.papers.card import SCALES, Column, _card, all_cards, card_named
 from fedjax_mos.lab.papers.listing import listing, rounds
 
+from .generated import TRAIN, sizes
+
 NAMES = [
     "fedmos-table1",
     *(f"fedmos-fig{n}" for n in range(2, 6)),
@@ -50,6 +52,24 @@ def test_cards_name_what_there_is(scale):
                 assert one.rounds == rounds_of(part, scale), (card.name, member)
                 assert isinstance(one.dataset, str) and one.clients
                 assert one.eval_every < one.rounds
+
+
+def test_partitions_cut_as_many_examples_as_there_really_are():
+    """A partition that runs out of labels, which only the real number of them shows."""
+    ranges = {"fedmos_mnist": (10, 50), "fedmos_cifar": (20, 200)}
+    seen = set()
+    for members in every("paper").values():
+        for one in members.values():
+            which = (one.dataset, one.partition, one.clients, one.parts["partition"])
+            if repr(which) in seen:
+                continue
+            seen.add(repr(which))
+            found, total = sizes(one), TRAIN[one.dataset]
+            alike = (total // one.clients,) * 2
+            assert len(found) == one.clients, which
+            expected = ranges.get(one.partition, alike)
+            assert (min(found), max(found)) == expected, which
+    assert len(seen) > 20
 
 
 def test_small_keeps_the_protocol():
