@@ -28,6 +28,8 @@ _COUNTED = {
     "direction_error": "mean of |d_i - grad f_i|^2 over clients, d_i their directions",
     "update_variance": "variance of the server's next step over cohorts and batches",
     "update_cosine": "cosine between the server's next step and -grad f",
+    "compression_ratio": "|C(mean message) - mean C(message)| / |mean message|",
+    "rule_ratio": "|mean change of the messages a rule is for| / |mean message|",
 }
 _GLOBAL = "the server's model"
 _PERSONAL = (

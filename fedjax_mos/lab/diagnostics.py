@@ -15,7 +15,8 @@ of x in the next round (every client is asked, with batches of its own):
 Eq. (23) of Wang et al., INFOCOM 2023 [wang2023fedmos], is `update_variance` where the
 server adds the aggregate, whatever its momentum, which moves all u alike. A server that
 scales it (`server_lr`, Adam) scales the variance too, coordinate by coordinate. How
-often message rules fire is in the frame anyway (`local_fired_up`, `local_fired_down`).
+often message rules fire is in the frame anyway (`local_fired_up`, `local_fired_down`);
+`compression_ratios` has two more diagnostics, of what compression and rules change.
 Clients are taken to send y_i - x; the catalog knows methods that do not and refuses
 them, an algorithm of yours is not checked.
 """
@@ -33,20 +34,26 @@ from fedjax_mos.engine.evaluation import Measure, gradient
 from fedjax_mos.engine.rollout import Evaluate
 from fedjax_mos.engine.tracking import leading
 from fedjax_mos.lab import catalog
+from fedjax_mos.lab.compression_ratios import RATIOS, alone, parts, ratios
 from fedjax_mos.schedule import at_round
 from fedjax_mos.types import (
     Batch,
+    Channel,
     ClientView,
     Cohort,
+    Exchange,
     FederatedData,
     Hp,
     Key,
+    LocalWork,
     Metrics,
+    OneClient,
     Params,
     PyTree,
     RoundState,
     Row,
     Simulation,
+    Up,
 )
 
 if TYPE_CHECKING:
@@ -92,7 +99,7 @@ def with_diagnostics(
 def diagnostics(sim: Simulation, metrics: Measure, wanted: tuple[str, ...]) -> Diagnose:
     """A pure function `(state, data, key) -> {name: number}` of what is wanted."""
     slope = gradient(metrics, backend=sim.backend)
-    by_client = _per_client(sim)
+    by_client, by_message = _per_client(sim), _per_message(sim)
 
     def diagnose(state: RoundState, data: FederatedData, key: Key) -> Metrics:
         k_clients, k_rounds = jax.random.split(key)
@@ -101,6 +108,8 @@ def diagnostics(sim: Simulation, metrics: Measure, wanted: tuple[str, ...]) -> D
         found["squared_gradient_norm"] = _square(g)
         if any(name in wanted for name in _CLIENTS):
             found |= by_client(state, data, k_clients)
+        if any(name in wanted for name in RATIOS):
+            found |= by_message(state, data, k_clients)
         if any(name in wanted for name in _UPDATES):
             keys = jax.random.split(k_rounds, ROUNDS)
             found |= tried_updates(sim, state, data, keys, g)
@@ -110,20 +119,11 @@ def diagnostics(sim: Simulation, metrics: Measure, wanted: tuple[str, ...]) -> D
 
 
 def _per_client(sim: Simulation) -> Diagnose:
-    """sum_i p_i of what every client measures, asked as the backend lays them out."""
+    """sum_i p_i of what every client measures."""
 
     def one_client(shared: PyTree, row: Row, view: ClientView) -> tuple:
         server, hp, key = shared
-        local = sim.specs["local"].build(**hp["local"])
-        method = sim.specs["algorithm"].build(local, **hp["algorithm"])
-        if len(method.exchanges) > 1:
-            raise ValueError(
-                f"diagnostics {' and '.join(_CLIENTS)} need a method with one exchange "
-                f"per round: this one has {len(method.exchanges)}"
-            )
-        (exchange,) = method.exchanges
-        k_client = jax.random.fold_in(key, view.id)
-        up, _, _ = exchange.client(exchange.broadcast(server), row.mine, view, k_client)
+        up, local, k_client = _asked(sim, shared, row, view)
         moved = leading(up, server.params)
         measured = {"client_drift": _square(moved)}
         if "lr" in hp["algorithm"]:
@@ -141,15 +141,69 @@ def _per_client(sim: Simulation) -> Diagnose:
         return (), row, measured
 
     def diagnose(state: RoundState, data: FederatedData, key: Key) -> Metrics:
-        n = data.size.shape[0]
-        everyone = Cohort(jnp.arange(n), jnp.ones(n), jnp.ones(n, bool))
-        view = views(data, everyone.ids, state.round)
-        shared: PyTree = (state.server, _hp(sim, state), key)
-        rows = sim.backend.rows.take(state.clients, everyone.ids)
-        _, _, each = sim.backend.map(one_client, shared, rows, view, everyone)
-        return {name: view.share @ values for name, values in each.items()}
+        _, each, share = _everyone(sim, one_client, state, data, key)
+        return {name: share @ values for name, values in each.items()}
 
     return diagnose
+
+
+def _per_message(sim: Simulation) -> Diagnose:
+    """What becomes of every client's message on the way."""
+
+    def uplink(hp: Hp) -> Channel:
+        return sim.specs["uplink"].build(**hp["uplink"])
+
+    def one_client(shared: PyTree, row: Row, view: ClientView) -> tuple:
+        server, hp, _ = shared
+        got = _exchange(sim, hp)[1].broadcast(server)
+        up, _, k_client = _asked(sim, shared, row, view)
+        found, fired = parts(uplink(hp), row.up[0], up, got, k_client)
+        return found, row, fired
+
+    def diagnose(state: RoundState, data: FederatedData, key: Key) -> Metrics:
+        means, fired, _ = _everyone(sim, one_client, state, data, key)
+        hp = _hp(sim, state)
+        got = _exchange(sim, hp)[1].broadcast(state.server)
+        return ratios(means, fired, alone(uplink(hp), means[1], got, key))
+
+    return diagnose
+
+
+def _asked(
+    sim: Simulation, shared: PyTree, row: Row, view: ClientView
+) -> tuple[Up, LocalWork, Key]:
+    """What a client would send of the server's model, its local work and its key."""
+    server, hp, key = shared
+    local, exchange = _exchange(sim, hp)
+    k_client = jax.random.fold_in(key, view.id)
+    up, _, _ = exchange.client(exchange.broadcast(server), row.mine, view, k_client)
+    return up, local, k_client
+
+
+def _exchange(sim: Simulation, hp: Hp) -> tuple[LocalWork, Exchange]:
+    """What a method does in a round, if it is one exchange."""
+    local = sim.specs["local"].build(**hp["local"])
+    method = sim.specs["algorithm"].build(local, **hp["algorithm"])
+    if len(method.exchanges) > 1:
+        raise ValueError(
+            f"diagnostics {', '.join((*_CLIENTS, *RATIOS))} need a method with one "
+            f"exchange per round: this one has {len(method.exchanges)}"
+        )
+    return local, method.exchanges[0]
+
+
+def _everyone(
+    sim: Simulation, one_client: OneClient, state: RoundState, data: FederatedData,
+    key: Key,
+) -> tuple[PyTree, PyTree, jax.Array]:  # fmt: skip
+    """All clients as the backend lays them out: means, what each measures, p."""
+    n = data.size.shape[0]
+    everyone = Cohort(jnp.arange(n), jnp.full(n, 1 / n), jnp.ones(n, bool))
+    view = views(data, everyone.ids, state.round)
+    shared: PyTree = (state.server, _hp(sim, state), key)
+    rows = sim.backend.rows.take(state.clients, everyone.ids)
+    (means, _), _, each = sim.backend.map(one_client, shared, rows, view, everyone)
+    return means, each, view.share
 
 
 def tried_updates(

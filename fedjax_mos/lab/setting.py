@@ -121,7 +121,7 @@ class Setting:
     """Also measure the training loss with dropout on, minibatch by minibatch."""
     diagnostics: tuple[str, ...] = ()
     """At every evaluation also squared_gradient_norm, client_drift, direction_error,
-    update_variance, update_cosine."""
+    update_variance, update_cosine, compression_ratio, rule_ratio."""
     data_seed: int = 0
     """Seed of the partition, apart from the seed of training."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)

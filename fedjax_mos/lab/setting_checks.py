@@ -27,6 +27,8 @@ DIAGNOSTICS = (
     "direction_error",
     "update_variance",
     "update_cosine",
+    "compression_ratio",
+    "rule_ratio",
 )
 
 
