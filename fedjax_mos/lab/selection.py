@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_mos.lab import catalog, pictures
-from fedjax_mos.samplers import Moments, draw_matrix, moments
+from fedjax_mos.samplers import (
+    Moments,
+    clustered_adaptive,
+    draw_matrix,
+    moments,
+)
 from fedjax_mos.types import ArrayLike
 
 if TYPE_CHECKING:
@@ -67,18 +72,23 @@ def selection(
     mass: ArrayLike,
     cohort: int,
     samplers: Iterable[str] = ("ucs", "md", "acs", "systematic"),
+    *,
+    order: ArrayLike | None = None,
 ) -> Selection:
     """Exact E[w_i] and Var w_i for clients of these masses (or sizes) and M draws.
 
     `samplers` are names of the catalog; `fm.samplers.moments` takes factories and
-    options too. An experiment's masses are `experiment.build().data.mass`.
+    options too. An experiment's masses are `experiment.build().data.mass`. `order`, all
+    client ids, cluster after cluster, is for those that cluster (cacs), whose matrix it
+    is then; `fm.samplers.cluster_order` makes it of gradients.
     """
     found = {}
     for name in samplers:
         catalog.check_name("samplers", catalog.SAMPLERS, name)
         entry = catalog.SAMPLERS[name]
-        found[name] = moments(entry.factory, mass, cohort, **entry.options)
+        more = {"order": order} if entry.factory is clustered_adaptive else {}
+        found[name] = moments(entry.factory, mass, cohort, **entry.options, **more)
     if not found:
         raise ValueError("samplers must hold at least one name: got none")
-    matrix = draw_matrix(mass, cohort)
+    matrix = draw_matrix(mass, cohort, order)
     return Selection(np.asarray(mass), cohort, found, matrix)

@@ -19,6 +19,7 @@ from fedjax_mos.components import name_of
 from fedjax_mos.data.store import checked_mass
 from fedjax_mos.samplers.adaptive import adaptive, systematic
 from fedjax_mos.samplers.bernoulli import bernoulli, size_distribution
+from fedjax_mos.samplers.clustered import clustered_adaptive
 from fedjax_mos.samplers.cohort import check_choice, check_cohort
 from fedjax_mos.samplers.everyone import everyone
 from fedjax_mos.samplers.multinomial import multinomial
@@ -134,6 +135,17 @@ def _adaptive(
     return from_matrix(draw_matrix(mass, cohort, order))._replace(share=p, mean=p)
 
 
+def _clustered_adaptive(
+    mass: np.ndarray, cohort: int, *, order: ArrayLike | None = None, **_: Any
+) -> Moments:
+    if order is None:
+        raise ValueError(
+            "order must be given for clustered_adaptive: all client ids, cluster after "
+            "cluster, as fm.samplers.cluster_order gives them"
+        )
+    return _adaptive(mass, cohort, order=order)
+
+
 def _systematic(mass: np.ndarray, cohort: int) -> Moments:
     total = mass.sum()
     p, f = mass / total, mass * cohort % total / total
@@ -226,6 +238,7 @@ _MOMENTS: dict[Factory, Callable[..., Moments]] = {
     everyone: _everyone,
     multinomial: _multinomial,
     adaptive: _adaptive,
+    clustered_adaptive: _clustered_adaptive,
     systematic: _systematic,
     uniform: _uniform,
     uniform_release: _uniform_release,

@@ -33,3 +33,16 @@ def test_an_unknown_sampler_is_named():
     """With the names that there are."""
     with pytest.raises(ValueError, match="samplers must be one of ucs, .*got 'acx'"):
         fm.selection(MASS, 3, ("acx",))
+
+
+def test_clusters_have_an_order():
+    """CACS is ACS on clients that come cluster after cluster."""
+    order = [5, 0, 3, 1, 4, 2]
+    theory = fm.selection(MASS, 3, ("cacs", "acs"), order=order)
+    expected = fm.samplers.draw_matrix(MASS, 3, order)
+    np.testing.assert_array_equal(theory.matrix, expected)
+    found = theory.moments["cacs"].variance
+    np.testing.assert_allclose(found, (expected * (1 - expected)).sum(axis=0) / 9)
+    assert not np.allclose(found, theory.moments["acs"].variance)
+    with pytest.raises(ValueError, match="order must be given for clustered_adaptive"):
+        fm.selection(MASS, 3, ("cacs",))

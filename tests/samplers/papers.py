@@ -8,9 +8,9 @@ import numpy as np
 import fedjax_mos as fm
 
 
-def algorithm_2(sizes, M):
+def algorithm_2(sizes, M, order=None):
     """FedMoS, Algorithm 2, line by line, in exact fractions: p[m][i]."""
-    clients = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
+    clients = order or sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
     mass = [Fraction(M * size, sum(sizes)) for size in sizes]  # M p_i
     P = [Fraction(0)] * len(sizes)
     matrix = []

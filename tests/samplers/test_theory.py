@@ -13,6 +13,7 @@ from tests.samplers.papers import algorithm_2, formulas, mnist_sizes
 from tests.samplers.population import draw
 
 samplers = fm.samplers
+BACKWARDS = "in another order"
 MASSES = ((1, 2, 2, 7, 3), (3, 3, 3, 3), (5, 1, 1, 1, 1, 1))
 
 
@@ -29,9 +30,10 @@ def outcomes(name, mass, M):
 
     subsets = list(itertools.combinations(range(N), M))
     same = Fraction(1, len(subsets))
-    if name in ("multinomial", "adaptive"):
+    if name in ("multinomial", "adaptive", BACKWARDS):
         rows = [[Fraction(m, D) for m in mass]] * M
         rows = algorithm_2(mass, M) if name == "adaptive" else rows
+        rows = algorithm_2(mass, M, range(N)[::-1]) if name == BACKWARDS else rows
         for draws in itertools.product(range(N), repeat=M):
             yield np.prod([rows[m][i] for m, i in enumerate(draws)]), drawn(draws)
     elif name == "systematic":
@@ -77,11 +79,21 @@ SAMPLERS = {
 }
 
 
+# Clusters are known from gradients only; here they are the ids from the last to 0.
+MORE = {
+    BACKWARDS: (
+        samplers.clustered_adaptive,
+        {"order": lambda mass: range(len(mass))[::-1], "warm": "discarded"},
+    )
+}
+
+
 @pytest.mark.parametrize("mass", MASSES)
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize("name", [*SAMPLERS, *MORE])
 def test_moments_are_those_of_all_cohorts(name, mass):
     """E[w_i] and Var w_i by counting every cohort that can be, in fractions."""
-    make, options = SAMPLERS[name]
+    make, options = MORE.get(name) or SAMPLERS[name]
+    options = {n: v(mass) if callable(v) else v for n, v in options.items()}
     for M in (1, 2, 3):
         chance, first, second = (
             Fraction(0),
@@ -181,6 +193,10 @@ def test_the_release_is_biased_as_simulated_before():
         (
             lambda: samplers.moments(samplers.uniform, [1, 2], 3),
             "at most the number of clients, 2: got 3",
+        ),
+        (
+            lambda: samplers.moments(samplers.clustered_adaptive, [1, 2], 1),
+            "order must be given for clustered_adaptive",
         ),
         (
             lambda: samplers.moments(samplers.power_of_choice, [1, 2], 1),
