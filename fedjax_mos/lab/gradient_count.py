@@ -84,7 +84,10 @@ def examples_per_round(experiment: "Experiment") -> float:
     else:
         seen = experiment.epochs * size
     own = each.per_step * seen + each.more * batch + each.full * size
-    return info.cohort.ids.shape[0] * own
+    takes_part = info.cohort.ids.shape[0]
+    if experiment.parts["sampler"].name == "bernoulli":  # most of whose slots are dead
+        takes_part = experiment.cohort
+    return takes_part * own
 
 
 def _marks(jaxpr: Any, times: int = 1) -> dict[int, int]:

@@ -10,6 +10,7 @@ from fedjax_mos.lab.columns import meaning
 from fedjax_mos.lab.setting_checks import DIAGNOSTICS
 from tests import problem
 from tests.algorithms.reference import CLIENTS, STEPS, World, softmax_gradient
+from tests.lab.tiny import TINY
 
 LR, SERVER_LR, COHORT = 0.5, 0.8, 3
 KEY = jax.random.key(9)
@@ -78,6 +79,17 @@ def test_diagnostics_are_their_definitions(mass):
             found[name], value, rtol=2e-4, atol=1e-6, err_msg=name
         )
         assert "store" not in str(meaning(name))
+
+
+def test_nothing_is_added_where_nothing_is_asked():
+    """Free when off: the evaluation is the very same function."""
+
+    def evaluate(state, stores):
+        return {}
+
+    assert (
+        diagnostics.with_diagnostics(evaluate, TINY, simulated(), MEASURE) is evaluate
+    )
 
 
 def test_only_what_is_wanted_is_there():

@@ -50,8 +50,9 @@ def test_options_change_the_count():
         ({"epochs": 2, "batch_size": 4}, 2 * 2 * MEAN),
         ({"algorithm": "fedmos", "steps": 3, "batch_size": 4}, 2 * (2 * 2 * 4 + MEAN)),
         ({"sampler": "everyone", "steps": 3, "batch_size": 4}, 6 * 3 * 4),
+        ({"sampler": "bernoulli", "steps": 3, "batch_size": 4}, 2 * 3 * 4),
     ],
-    ids=["steps", "default", "epochs", "full", "everyone"],
+    ids=["steps", "default", "epochs", "full", "everyone", "bernoulli"],
 )
 def test_examples_of_a_round(changes, expected):
     """Clients x gradients x examples; of unlike clients the mean size counts."""
