@@ -57,6 +57,7 @@ def test_cards_name_what_there_is(scale):
 def test_partitions_cut_as_many_examples_as_there_really_are():
     """A partition that runs out of labels, which only the real number of them shows."""
     ranges = {"fedmos_mnist": (10, 50), "fedmos_cifar": (20, 200)}
+    ranges["fedmos_cifar_overlapping"] = (20, 200)
     seen = set()
     for members in every("paper").values():
         for one in members.values():
