@@ -15,8 +15,8 @@ def listing() -> str:
         for row in rows
     ]
     note = (
-        "Cost: rounds of all members and seeds together, and minutes on two CPU cores "
-        "where they are known: from the CPU time of ten rounds of some members."
+        "Cost: rounds of all members and seeds together, and about how long they take on "
+        "two CPU cores: from the time of one gradient and one evaluated example."
     )
     return "\n".join([*(line.rstrip() for line in lines), note])
 
@@ -28,5 +28,17 @@ def rounds(card: Card, scale: str) -> int:
 
 
 def _costs(card: Card) -> list[str]:
-    known = {s: f", {m:g} min" for s, m in card.minutes.items()}
+    known = {scale: f", {_time(m)}" for scale, m in card.minutes.items()}
     return [f"{rounds(card, s)} rounds{known.get(s, '')}" for s in SCALES]
+
+
+def _time(minutes: float) -> str:
+    """In the unit that one would say.
+
+    >>> [_time(m) for m in (0.4, 45, 200, 12_000)]
+    ['1 min', '45 min', '3 h', '8 days']
+    """
+    if minutes < 100:
+        return f"{max(1, minutes):.0f} min"
+    hours = minutes / 60
+    return f"{hours:.0f} h" if hours < 100 else f"{hours / 24:.0f} days"
