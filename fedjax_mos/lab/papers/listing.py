@@ -15,8 +15,8 @@ def listing() -> str:
         for row in rows
     ]
     note = (
-        "Cost: rounds of all members and seeds together, and about how long they take on "
-        "two CPU cores: from the time of one gradient and one evaluated example."
+        "Cost: rounds of all members and seeds together, and about how long they take "
+        "on two CPU cores: from the time of one gradient and one evaluated example."
     )
     return "\n".join([*(line.rstrip() for line in lines), note])
 

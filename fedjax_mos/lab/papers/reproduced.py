@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_mos.lab.files import whole
 from fedjax_mos.lab.papers import table
 from fedjax_mos.lab.papers.build import rounds_of
-from fedjax_mos.lab.papers.card import WINDOW, Card, Part
+from fedjax_mos.lab.papers.card import SCALES, WINDOW, Card, Part
 from fedjax_mos.lab.papers.page import page
 from fedjax_mos.lab.papers.shared import CARD
 from fedjax_mos.lab.pictures.papers import bars, panels
@@ -34,7 +34,7 @@ class Reproduced:
 
     @property
     def frame(self) -> "pd.DataFrame":
-        """One row per part, member and column: published, ours, spread, ratio."""
+        """One row per part, member and column: published, ours, ratio, verdict ..."""
         import pandas as pd
 
         rows = [row for part in self._parts for row in self._rows(part)]
@@ -44,7 +44,9 @@ class Reproduced:
     def printed(self) -> "dict[str, Printed]":
         """Part -> its table."""
         return {
-            part.name: table.printed(part, self._rows(part), self._notes(part))
+            part.name: table.printed(
+                part, self._rows(part), self._notes(part), self._scale == SCALES[0]
+            )
             for part in self._parts
         }
 

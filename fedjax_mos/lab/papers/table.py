@@ -10,6 +10,7 @@ from fedjax_mos.lab.columns import in_percent
 from fedjax_mos.lab.formats import rounds_text
 from fedjax_mos.lab.papers.build import round_of
 from fedjax_mos.lab.papers.card import Column, Part, Value
+from fedjax_mos.lab.papers.verdict import summary, verdict
 from fedjax_mos.lab.printed import Printed
 from fedjax_mos.lab.statistics import spread
 
@@ -22,7 +23,7 @@ _ROUNDS = "rounds"
 def rows_of(
     part: Part, frames: "dict[str, pd.DataFrame]", ran: int
 ) -> list[dict[str, Any]]:
-    """One row per member and column: the published value, ours, and their ratio."""
+    """One row per member and column: the published value, ours, ratio and verdict."""
     rows = []
     for member in part.members:
         printed = part.published.get(member.name, ("",) * len(part.columns))
@@ -37,6 +38,7 @@ def rows_of(
             if member.name in frames:
                 row |= _ours(frames[member.name], column, part, ran)
                 row["ratio"] = _ratio(row, value)
+                row["verdict"] = verdict(row, column)
             rows.append(row)
     return rows
 
@@ -48,8 +50,10 @@ def title(column: Column, part: Part, ran: int) -> str:
     return f"{column.title} (here {at})"
 
 
-def printed(part: Part, rows: list[dict[str, Any]], notes: list[str]) -> Printed:
-    """As people read it: one line per member."""
+def printed(
+    part: Part, rows: list[dict[str, Any]], notes: list[str], whole: bool
+) -> Printed:
+    """As people read it: one line per member; verdicts only where all was run."""
     lines: dict[str, dict[str, str]] = {}
     for row in rows:
         line = lines.setdefault(row["member"], {"method": row["title"]})
@@ -57,10 +61,11 @@ def printed(part: Part, rows: list[dict[str, Any]], notes: list[str]) -> Printed
         line[f"{head}: paper"] = _text(row["published"])
         line[f"{head}: ours"] = _own_text(row)
         ratio = row.get("ratio", math.nan)
-        line["ratio" if len(part.columns) == 1 else f"{head}: ratio"] = (
-            "-" if math.isnan(ratio) else f"{ratio:.2f}"
-        )
-    return Printed(list(lines.values()), notes=notes)
+        said = "-" if math.isnan(ratio) else f"{ratio:.2f}"
+        if whole and row.get("verdict"):
+            said = f"{said}, {row['verdict']}".removeprefix("-, ")
+        line["ratio" if len(part.columns) == 1 else f"{head}: ratio"] = said
+    return Printed(list(lines.values()), notes=[*notes, *summary(rows, whole)])
 
 
 def _ours(

@@ -53,7 +53,7 @@ def test_published_beside_ours():
     assert rows[0]["spread"] == pytest.approx(np.std([10, 15], ddof=1))
     assert rows[2]["spread"] == pytest.approx(np.std([70, 60], ddof=1))
     assert [row["ratio"] for row in rows[:3:2]] == pytest.approx([1.25, 65 / 60])
-    line = printed(made, rows, []).rows[0]
+    line = printed(made, rows, [], False).rows[0]
     texts = [line[f"{column.title}: ours"] for column in columns]
     assert texts == ["12.5 ± 3.5", "7.50 ± 2.12", "65.00 ± 7.07", "≥ 20.0 (1/2)", "20+"]
     # Where not all seeds reach a target there is no ratio.
@@ -78,7 +78,7 @@ def test_bounds_are_in_the_unit_of_their_column():
     np.testing.assert_allclose(bounds, [15, 9, 12, np.nan, np.nan])
     assert [row["reached"] for row in rows] == [1, 1, 0, 2, 2]
     assert np.isnan([row[n] for row in rows[:3] for n in ("ours", "spread")]).all()
-    line = printed(made, rows, []).rows[0]
+    line = printed(made, rows, [], False).rows[0]
     texts = [line[f"{column.title}: ours"] for column in columns[:3]]
     assert texts == ["≥ 15.0 (1/2)", "≥ 9.00 (1/2)", "12.00+"]
 
