@@ -29,8 +29,8 @@ FEW = {
     "local work": ("epochs", "batch_size", "loss"),
     "messages": ("uplink", "downlink", "broadcast"),
     "measuring": (
-        *("eval_every", "stop_at", "per_client", "cohorts", "dropout_loss"),
-        "diagnostics",
+        *("eval_every", "eval_train", "stop_at", "per_client", "cohorts"),
+        *("dropout_loss", "diagnostics"),
     ),
     "choosing": (
         *("independent", "eta", "rungs", "hyperband", "unit", "candidates"),

@@ -24,7 +24,15 @@ from fedjax_mos.lab.structure import hp_of, structure
 from fedjax_mos.latest import Latest
 from fedjax_mos.machine import keep_programs
 from fedjax_mos.target import traced_for
-from fedjax_mos.types import FederatedData, Hp, Key, Params, RoundState, Simulation
+from fedjax_mos.types import (
+    FederatedData,
+    Hp,
+    Key,
+    Metrics,
+    Params,
+    RoundState,
+    Simulation,
+)
 
 if TYPE_CHECKING:
     from fedjax_mos.lab.experiment import Experiment
@@ -144,6 +152,8 @@ def _functions(
 
     measure = measures(network.apply, loss, experiment.metrics)
     evaluate = evaluator(measure, backend=sim.backend)
+    if not experiment.eval_train:
+        evaluate = _without_train(evaluate, people)
     by_client = by_client_of(experiment, sim, measure)
     if by_client is not None:
         evaluate, by_client = with_statistics(evaluate, by_client), jax.jit(by_client)
@@ -155,6 +165,19 @@ def _functions(
     evaluate.identity = sim.identity  # type: ignore[attr-defined]
     begin = begin_of(experiment, people, network, sim)
     return Functions(sim, network, evaluate, by_client, start, begin)
+
+
+def _without_train(evaluate: Evaluate, people: Population) -> Evaluate:
+    """`evaluate` on all stores but the clients' training examples."""
+    if {*people.stores} <= {"train"}:
+        raise ValueError(
+            "eval_train must be on for data that have no other examples to evaluate"
+        )
+
+    def others(state: RoundState, stores: Mapping[str, FederatedData]) -> Metrics:
+        return evaluate(state, {n: s for n, s in stores.items() if n != "train"})
+
+    return others
 
 
 def _merged(own: Hp, changes: Mapping[str, Any]) -> Hp:

@@ -107,6 +107,8 @@ class Setting:
     float32. A CPU has float32 only; by default a TPU rounds factors to bfloat16."""
     eval_every: int = 1
     """Rounds between evaluations."""
+    eval_train: bool = True
+    """Evaluate on the training examples, too, which are mostly the most."""
     stop_at: float | None = None
     """Stop when the main metric of all seeds has reached this."""
     drop_nonfinite: bool = False

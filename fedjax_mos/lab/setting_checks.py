@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _COMPONENTS = ("dataset", "partition", "loss", "uplink", "downlink", "broadcast")
 _COUNTS = ("cohort", "rounds", "batch_size", "eval_every", "pool_every")
 _OPTIONAL_COUNTS = ("clients", "steps", "epochs", "pool")
-_FLAGS = ("augment", "cohorts", "drop_nonfinite", "dropout_loss")
+_FLAGS = ("augment", "cohorts", "drop_nonfinite", "dropout_loss", "eval_train")
 # Nobody; every client with the server's model; also with one of its own, which the
 # client makes of it by a round's local steps of SGD.
 PER_CLIENT = ("off", "global", "personal")

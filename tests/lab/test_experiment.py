@@ -283,3 +283,20 @@ def test_what_is_printed_is_a_line(reference):
     ):
         assert told in repr(thing)
         assert len(repr(thing)) < 250 and "\n" not in repr(thing)
+
+
+def test_training_examples_need_not_be_evaluated():
+    """The same run without the columns that cost most; not without others."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    data = fm.arrays(x[:30], y[:30], x[30:], y[30:])
+    one = fm.Experiment(**TINY, dataset=data)
+    whole = one.run(progress=False).frame
+    less = dataclasses.replace(one, eval_train=False).run(progress=False).frame
+    left = {n for n in whole if not n.startswith("train_")}
+    assert {*less} == left and {"test_loss", "test_accuracy"} <= left < {*whole}
+    np.testing.assert_allclose(less["test_loss"], whole["test_loss"], rtol=1e-6)
+    parts = fm.partitions.iid(y, 8, seed=0)
+    only = {"train": fm.federate(x.astype("float32"), y, parts)}
+    with pytest.raises(ValueError, match="eval_train must be on for data that have no"):
+        fm.Experiment(**TINY, dataset=only, eval_train=False).build()
