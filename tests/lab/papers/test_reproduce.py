@@ -14,6 +14,7 @@ from fedjax_mos.lab.papers.card import Column, Part, all_cards
 from fedjax_mos.lab.papers.reproduce import _finished
 from fedjax_mos.lab.papers.reproduced import Reproduced
 from fedjax_mos.lab.papers.table import printed, rows_of
+from fedjax_mos.lab.pictures.papers import bars
 
 from .generated import kind, noise, tiny
 
@@ -81,6 +82,13 @@ def test_bounds_are_in_the_unit_of_their_column():
     line = printed(made, rows, [], False).rows[0]
     texts = [line[f"{column.title}: ours"] for column in columns[:3]]
     assert texts == ["≥ 15.0 (1/2)", "≥ 9.00 (1/2)", "12.00+"]
+    # In the picture they are open bars beside those that were reached.
+    axes = bars({"P": rows}, "about").axes
+    assert len(axes) == 5
+    heights = [axis.containers[-1].patches[0].get_height() for axis in axes[:3]]
+    assert heights == [15, 9, 12]
+    named = [[t.get_text() for t in a.get_legend().get_texts()] for a in axes]
+    assert [("ours, at least" in names) for names in named] == [True] * 3 + [False] * 2
 
 
 def test_short_runs_are_read_earlier_and_say_so():
